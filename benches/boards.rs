@@ -1,10 +1,10 @@
 //! A leaderboard of three dimensions, compared with a plain sorted set of one score: `cargo bench -p zeitset-benches
 //! --bench boards`.
 //!
-//! One server has a million members on each side, filled in random order. Then the sides take turns, a round each, with
-//! the same members. A connection sends without waiting, so that only the server limits the speed. The benchmark
-//! measures operations per second by the wall clock, and the server's CPU time per operation. The benchmark takes a few
-//! minutes, and less time with `MEMBERS=100000`.
+//! One server has both keys, each with a million members that were added in random order. Then the keys take turns, a
+//! round each, with the same members. A connection sends without waiting, so that only the server limits the speed. The
+//! benchmark measures operations per second by the wall clock, and the server's CPU time per operation. The benchmark
+//! takes a few minutes, and less time with `MEMBERS=100000`.
 
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;

@@ -205,8 +205,8 @@ fn cycles(con: &mut Connection, queue: &dyn Queue, jobs: usize) {
     println!("    {:<36} {per_second:>10.0} {push:>12.2} {claim:>12.2} {ack:>12.2}", queue.name());
 }
 
-/// Measures the CPU time of a server per cycle, with and without pipelines. The queues take turns for some rounds. Prints the
-/// medians, and the medians of the ratios within a round.
+/// Measures the CPU time of a server per cycle, with and without pipelines. The queues take turns for some rounds.
+/// Prints the medians, and the medians of the ratios within a round.
 fn cpu_per_cycle(con: &mut Connection, queues: [&dyn Queue; 2]) {
     const ROUNDS: usize = 9;
     let mut spent = [(BATCH, 30_000), (1, 10_000)].map(|(batch, jobs)| {

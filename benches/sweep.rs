@@ -15,7 +15,7 @@ const MEMBERS: usize = 1_000_000;
 const KEYS: usize = 10_000;
 const BATCH: usize = 1000;
 
-/// How long before their due time the benchmark begins to add members, in ms. Adding them must take less time.
+/// The benchmark begins to add members this long before they expire, in ms. Adding them must take less time.
 const AHEAD_MS: u64 = 12_000;
 
 /// The timeout of a measurement, so that the benchmark always ends.

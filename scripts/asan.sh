@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs some of the integration tests on a server that was built with AddressSanitizer, which finds reads and writes of freed or
-# unallocated memory. The module allocates through the server. If it frees memory too early, the server's access shows that.
+# Runs some of the integration tests on a server that was built with AddressSanitizer, which finds reads and writes of
+# freed or unallocated memory. The module allocates through the server. If the module frees memory too early, the
+# server's access shows that.
 #
 #   scripts/asan.sh SERVER FOLDER CARGO [TEST ...]
 #
@@ -22,7 +23,7 @@ rm -f "$folder"/report.*
 
 status=0
 # tests/server/memory.rs and valgrind search for leaks, so the sanitizer does not. A too large allocation returns null.
-# The tests load the library that moves the clock before the sanitizer's library.
+# The tests preload a library that moves the clock, so the sanitizer's library is not the first.
 ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:verify_asan_link_order=0:abort_on_error=1:log_path=$folder/report REDIS_SERVER=$server \
     FUZZ_ROUNDS=${FUZZ_ROUNDS:-3000} "$cargo" test --locked --test integration -- --test-threads 2 "${tests[@]}" || status=$?
 

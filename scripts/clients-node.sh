@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# clients/node: packs the library, installs it into an empty folder, runs the code of its README and of the recipes, and runs its tests.
+# clients/node: packs the library, installs it into an empty folder, runs the code of its README and of the recipes, and
+# runs its tests.
 #
-# usage: clients-node.sh MODULE OUT. With CHAOS_SECONDS, it runs only the test `chaos`, for that long. It exits with 77 if the machine lacks a
-# needed program.
+# usage: clients-node.sh MODULE OUT. With CHAOS_SECONDS, it runs only the test `chaos`, for that long. It exits with 77
+# if the machine lacks a needed program.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../clients/node"
 export ZEITSET_MODULE=$1 DOCS=$PWD/../../docs

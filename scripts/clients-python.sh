@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# clients/python: builds the wheel, installs it into an empty environment, checks types, and runs tests and README there.
+# clients/python: builds the wheel, installs it into an empty environment, checks types, and runs the tests and the code
+# of the README there.
 #
-# usage: clients-python.sh MODULE OUT, with NOTICES in the environment (scripts/notices.sh). With CHAOS_SECONDS, it runs only the test
-# `chaos`, for that long. It exits with 77 if the machine lacks a needed program.
+# usage: clients-python.sh MODULE OUT, with NOTICES in the environment (scripts/notices.sh). With CHAOS_SECONDS, it runs
+# only the test `chaos`, for that long. It exits with 77 if the machine lacks a needed program.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../clients/python"
 export ZEITSET_MODULE=$1 PYTHONDONTWRITEBYTECODE=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1

@@ -2,8 +2,8 @@
 # Builds the client libraries, installs each into an empty environment, and runs its tests and the code of its README
 # there. `scripts/clients-<language>.sh MODULE OUT` does this for one language.
 #
-# If a language is not installed, or its packages are not available, the script says so and skips it. CLIENTS="python node"
-# names languages that must not be skipped.
+# If a language is not installed, or its packages are not available, the script says so and skips the language.
+# CLIENTS="python node" names languages that must not be skipped.
 #
 # usage: clients.sh MODULE OUT
 set -euo pipefail

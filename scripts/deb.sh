@@ -32,7 +32,7 @@ doc=$root/usr/share/doc/zeitset
     sed -n '/^Permission/,$p' LICENSE | sed 's/^$/./; s/^/ /'
 } >"$doc/copyright"
 rm "$doc/LICENSE"
-# Removes the debug symbols, which a release has (scripts/symbols.sh).
+# Removes the debug symbols. A release publishes them in a file of their own (scripts/symbols.sh).
 strip --strip-unneeded "$root/usr/lib/redis/modules/zeitset.so" "$root/usr/bin/zeitset"
 install -m 644 packaging/debian/README.Debian "$doc/"
 install -d "$root/usr/lib/systemd/system"

@@ -100,7 +100,7 @@ WRAPPER
     echo "exec \"$loader\" --library-path \"$libraries\" --list \"\$1\"" >"$server.ldd"
     chmod +x "$server.new"
     "$server.new" --version >/dev/null || return 1
-    # This comes last, so that an interrupted run starts again.
+    # The script is moved into place last. If a run is interrupted before, the next run gets the server again.
     mv "$server.new" "$server"
 }
 
@@ -114,7 +114,7 @@ unpack() {
     done
 }
 
-# The functions below print why a server is not available, and nothing if it is.
+# The next functions print why a server is not available. If it is available, they print nothing.
 
 # from_debian <home> <suite> <package>
 from_debian() {

@@ -5,7 +5,8 @@
 #
 #   scripts/torture.sh CARGO SECONDS FOLDER
 #
-# SECONDS is the duration of the tests on servers. The simulations before take at most about as long. The log is in FOLDER.
+# SECONDS is the duration of the tests on servers. The simulations run first, and take at most about as long. The log is
+# in FOLDER.
 set -euo pipefail
 
 cargo=$1 seconds=$2 folder=$3

@@ -3,7 +3,8 @@
 #
 #   scripts/valgrind.sh REDIS-SOURCE FOLDER CARGO [TEST ...]
 #
-# The module allocates through the server. So this builds a server with libc's malloc, because valgrind does not support jemalloc.
+# The module allocates through the server, and valgrind does not support jemalloc. So this builds a server with libc's
+# malloc.
 # REDIS-SOURCE is a folder with the source of Redis. If it is empty, the script fetches Debian's source package.
 set -euo pipefail
 

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Refuses words that stop readers, in all texts that git tracks: source, comments, error texts, docs, scripts. `make lint` calls it.
+# Refuses words that stop readers, in all texts that git tracks: source, comments, error texts, docs, scripts. `make
+# lint` calls this script.
 # It ignores case, punctuation and line ends: it also finds `for ever` across two lines of a comment.
 #
 # If a refused word is right, for example in a quotation, add a line to ALLOWED.

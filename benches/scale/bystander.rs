@@ -7,7 +7,7 @@ use testkit::Server;
 
 const ROUNDS: usize = 9;
 const CALLS: usize = 10_000;
-/// Fewer than the pipelined calls, because a single call takes the server about ten times as long.
+/// The number of calls without a pipeline. Each takes the server about ten times as long as a pipelined call.
 const LONE_CALLS: usize = 2_000;
 /// The goal: if the module is loaded and tracks no set, a command may cost at most this much more, in percent.
 const AIM: f64 = 3.0;

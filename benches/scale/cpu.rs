@@ -1,4 +1,5 @@
-//! The CPU time of the server's main thread, from the kernel. On a busy machine, wall-clock time includes other processes.
+//! The CPU time of the server's main thread, from the kernel. On a busy machine, wall-clock time includes other
+//! processes.
 
 use redis::{Cmd, Connection};
 use std::fs;

@@ -1,4 +1,4 @@
-//! Measures that no call stops the server for long: `cargo bench -p zeitset-benches --bench scale`. `make bench` writes
+//! Checks that no call stops the server for long: `cargo bench -p zeitset-benches --bench scale`. `make bench` writes
 //! the result to docs/benchmarks/scale.md.
 //!
 //! There are four parts: the cost for plain commands, operations on a whole dataset of expiring sets, pushes to waiting

@@ -33,7 +33,10 @@ async function serverCpu() {
   return ["used_cpu_sys", "used_cpu_user"].reduce((sum, name) => sum + Number(new RegExp(`${name}:([\\d.]+)`).exec(info)[1]), 0);
 }
 
-/** Runs `start(done)`, which starts a worker and returns a function that stops it. The worker calls `done` for each job. */
+/**
+ * Calls `start(done)`, which starts a worker, and returns a function that stops the worker. The worker calls `done` for
+ * each job.
+ */
 async function measure(start) {
   let left = JOBS;
   let finish;
@@ -157,7 +160,7 @@ measurement.
 | jobs at once | | jobs/s | against BullMQ | CPU of the server, µs a job | CPU of the worker, µs a job |
 |--:|---|--:|--:|--:|--:|`);
 
-/** Returns a row for each contestant. The others are compared with the last one. */
+/** Returns a row for each contestant. Each row compares the contestant with the last contestant. */
 function rows(label, contestants) {
   const of = (name, field) => median(results.get(`${label} ${name}`).map((result) => result[field]));
   const names = Object.keys(contestants);

@@ -1,6 +1,7 @@
 // A web service that limits each client: node web.js [redis://localhost:6379] [port]
 //
-// The X-Api-Key identifies a client, or else its address. The environment may set LIMIT and WINDOW (seconds).
+// The header X-Api-Key identifies a client. Without this header, its address does. The environment variables LIMIT and
+// WINDOW (seconds) set the limit.
 
 import { createServer } from "node:http";
 import { createClient } from "redis";

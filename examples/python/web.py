@@ -1,7 +1,7 @@
 """A web service with a limit for each client: python web.py [redis://localhost:6379] [port]
 
-The X-Api-Key identifies a client, or else its address. The environment may set LIMIT and WINDOW (seconds).
-With an ASGI framework, `zeitset.asgi.RateLimit` does all of this.
+The header X-Api-Key identifies a client. Without this header, its address does. The environment variables LIMIT and
+WINDOW (seconds) set the limit. With an ASGI framework, `zeitset.asgi.RateLimit` does all of this.
 """
 
 import json

@@ -87,9 +87,9 @@ impl FromRedisValue for Job {
     }
 }
 
-/// Claims the next due job. Returns None if no job is due within `block`. If the connection has a read timeout
-/// (default: none), it must be longer than `block`. For an asynchronous connection, this holds for the response timeout
-/// (default: half a second).
+/// Claims the next due job. Returns None if no job is due within `block`. The connection's read timeout (default: none)
+/// must be longer than `block`. An asynchronous connection has a response timeout (default: half a second) instead,
+/// which must also be longer than `block`.
 pub fn claim(redis: &mut Connection, queue: &str, lease: &str, block: &str) -> RedisResult<Option<Job>> {
     let jobs: Vec<Job> =
         cmd("ZQ.CLAIM").arg(1).arg(queue).arg("LEASE").arg(lease).arg("BLOCK").arg(block).query(redis)?;

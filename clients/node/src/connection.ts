@@ -1,5 +1,5 @@
 /**
- * Only this module distinguishes node-redis and ioredis. It makes a {@link Connection} of a client, a cluster, a
+ * Only this module distinguishes node-redis and ioredis. It makes a {@link Connection} from a client, a cluster, a
  * Sentinel client or a pool of either library.
  *
  * Commands that reply at once use the caller's client. A worker opens its own connections ({@link Connection.own}),
@@ -153,13 +153,11 @@ interface NodeRedisCluster extends NodeRedis {
   readonly _options?: { readonly nodeAddressMap?: AddressMap };
 }
 
-/** The first byte of a reply, by which node-redis names its type. */
+/** node-redis names the type of a reply by the first byte of the reply. */
 const INTEGER = ":".charCodeAt(0);
 const BULK = "$".charCodeAt(0);
 
-/**
- * The type mappings of each format. Each command names one, so that the mappings of the caller's client have no effect.
- */
+/** The type mappings of each format. Each command sets them, so the mappings of the caller's client have no effect. */
 const FORMATS: Record<Format, object> = {
   text: { typeMapping: {} },
   bytes: { typeMapping: { [BULK]: Buffer } },
@@ -190,7 +188,9 @@ class NodeRedisConnection implements Own {
     }
   }
 
-  /** Only the Sentinel client repeats commands that may have been carried out. */
+  /**
+   * A Sentinel client may repeat a command that was carried out before: see `canSendOnce`. The other clients never do.
+   */
   sendOnce(key: string, words: readonly Word[]): Promise<Reply> {
     return this.send(key, words);
   }
@@ -323,7 +323,7 @@ class IoRedisConnection implements Own {
     return this.#send(words, "text", (command) => {
       const first = command.toWritable.bind(command);
       let isWritten = false;
-      // After a reconnect, ioredis writes the command again. Then a PING is written instead.
+      // After a reconnect, ioredis would write the command again. It then writes a PING instead.
       command.toWritable = (...args) => {
         const bytes = isWritten ? "*1\r\n$4\r\nPING\r\n" : first(...args);
         isWritten = true;
@@ -337,7 +337,7 @@ class IoRedisConnection implements Own {
     return true;
   }
 
-  /** Does not call `client.callBuffer` directly: with automatic pipelines, it loses the command's name. */
+  /** Does not call `client.callBuffer` directly: with automatic pipelines, that method loses the command's name. */
   #send(words: readonly Word[], format: Format | undefined, prepare: (command: IoRedisCommand) => IoRedisCommand): Promise<Reply> {
     const sender = { options: {}, sendCommand: (command: IoRedisCommand) => this.client.sendCommand(prepare(command)) };
     return this.client[method(format)].apply(sender as never, words as never);
@@ -456,8 +456,8 @@ class IoRedisCluster extends IoRedisConnection {
 // --- both --------------------------------------------------------------------------------------------------------------------
 
 /**
- * Connects. If that fails, throws a permanent error, or else the last error. The error of `connect()` alone may say
- * only that the connection is closed, or that no node is available.
+ * Connects. If that fails, throws the first permanent error. If there was none, throws the last error. The error of
+ * `connect()` may say only that the connection is closed, or that no node is available.
  */
 async function opened(client: NodeRedis | IoRedis): Promise<void> {
   let reason: Error | undefined;
@@ -476,7 +476,7 @@ async function opened(client: NodeRedis | IoRedis): Promise<void> {
 }
 
 /**
- * Returns the error for which the server discarded a transaction, because EXECABORT does not name it. Prefers a
+ * Returns the error that made the server discard a transaction. The reply EXECABORT does not name that error. Prefers a
  * temporary error.
  */
 function reasonOf(error: Error, causes: readonly Error[]): Error {

@@ -26,7 +26,7 @@ export class ProtocolError extends Error {
   override readonly name = "ProtocolError";
 }
 
-/** The reason why a handler is cancelled: its lease is lost, and another worker may have the job. */
+/** The reason why a handler is cancelled: the lease is lost, and another worker may have the job. */
 export class LeaseLost extends Error {
   override readonly name = "LeaseLost";
 }
@@ -42,7 +42,7 @@ export class Stopped extends Error {
  */
 const REFUSALS = new Set(["OOM", "MISCONF", "NOREPLICAS", "BUSY"]);
 
-/** Codes of temporary errors that end after a restart, a failover or the move of a slot, perhaps on another server. */
+/** Codes of temporary errors after a restart, a failover or the move of a slot. Another server may have the key now. */
 const PASSING = new Set("LOADING READONLY MASTERDOWN UNBLOCKED CLUSTERDOWN TRYAGAIN MOVED ASK".split(" "));
 
 /** Returns the code at the beginning of a server's error; undefined for an error of the client or the connection. */

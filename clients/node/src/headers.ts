@@ -33,7 +33,7 @@ export function headers(limits: readonly Told[]): Record<string, string> {
 
 const free = ({ remaining = 0 }: Told): number => whole(remaining);
 
-/** Returns the seconds to wait, but at least the seconds for which the remaining units last at the policy's rate. */
+/** Returns `waitMs` in seconds, but at least the time for which the remaining units last at the policy's rate. */
 function effectiveWindow(told: Told): number {
   const { windowMs, limit, waitMs = 0 } = told;
   return Math.max(seconds(waitMs), seconds((windowMs * free(told)) / limit));

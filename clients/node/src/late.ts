@@ -1,9 +1,9 @@
 import { TimeoutError } from "./errors.js";
 
 /**
- * Rejects with a {@link TimeoutError} if the promise takes longer than `ms`. Before the rejection, the process reads
- * the replies that have arrived, because the process may have stood still. During the wait, `pending` contains a
- * function that rejects with a given error.
+ * Rejects with a {@link TimeoutError} if the promise takes longer than `ms`. If the process has stood still, the reply
+ * may have arrived in time. So the process first reads the replies that have arrived, and then this function rejects.
+ * During the wait, `pending` contains a function that rejects with a given error.
  */
 export async function late<T>(promise: Promise<T>, ms: number, pending = new Set<(error: Error) => void>()): Promise<T> {
   let timer: NodeJS.Timeout | undefined;

@@ -12,8 +12,8 @@ import * as wire from "./wire/limits.js";
 
 export interface LimiterOptions {
   /**
-   * When a unit becomes available again: one window after it was taken (default), at the end of the window, or evenly
-   * spaced.
+   * When units become available again. `"sliding"` (default): each unit one window after it was taken. `"fixed"`: all
+   * units at the end of the window. `"leaky"`: one unit after the other, evenly spaced.
    */
   readonly algorithm?: wire.Algorithm;
   /** For `"sliding"`: the precision of the time at which a unit becomes available again. See ZRL.CHECK. */
@@ -29,8 +29,8 @@ export interface LimiterOptions {
    */
   readonly unit?: string;
   /**
-   * Whether the limiter remembers a denial for the wait of the reply; true by default. During that time, it denies
-   * calls for the key that cost as much or more, without asking the server.
+   * Whether the limiter remembers a denial until its `retryAfterMs` have passed; true by default. Until then, the
+   * limiter denies calls for the same key without asking the server, if they cost as much or more.
    */
   readonly remember?: boolean;
   /**
@@ -53,7 +53,7 @@ export interface WaitOptions {
   readonly cost?: number;
   /** The longest time to wait; by default without limit. */
   readonly timeout?: Duration;
-  /** Ends the wait: `wait` throws its reason. */
+  /** Ends the wait: `wait` throws the reason of the signal. */
   readonly signal?: AbortSignal;
 }
 
@@ -291,7 +291,7 @@ export class Limiter {
     return { key: this.key(key), policy: this.policy, cost };
   }
 
-  /** @internal Decides as `onError` says if Redis is away. Rethrows a permanent error. */
+  /** @internal If Redis is away, decides as `onError` says. Rethrows a permanent error. */
   away(error: Error, onError: "raise" | "allow" | "deny"): Check {
     if (onError === "raise" || !passes(error)) throw error;
     const nothing = { limit: this.limit, remaining: 0, retryAfterMs: 0, resetAfterMs: 0, chargedUntilMs: 0 };

@@ -39,7 +39,7 @@ export class Queue<T = any> {
   /** The commands of each shard. If the queue has no shards, the only item is `calls`. */
   readonly #shards: readonly wire.QueueCalls<T>[];
   readonly #queueOf: (shard: number) => Queue<T>;
-  /** Has the same methods, which return commands instead of sending them: for `job.chain`. */
+  /** Has the same methods, but they return commands and do not send them: for `job.chain`. */
   readonly calls: wire.QueueCalls<T>;
 
   constructor(
@@ -159,7 +159,7 @@ export class Queue<T = any> {
     return total as wire.Stats;
   }
 
-  /** Changes settings, of each shard. Settings that are not given stay as they are. 0 switches a setting off. */
+  /** Changes settings in all shards. Settings that are not given stay as they are. 0 switches a setting off. */
   async configure(settings: wire.Settings): Promise<void> {
     await this.#all((shard) => shard.configure(settings));
   }
@@ -186,8 +186,8 @@ export class Queue<T = any> {
   }
 
   /**
-   * Holds a group: none of its jobs is claimed during `wait`; 0 ends the hold. The group `""` has the jobs without a
-   * group. Returns false if no job is in the group.
+   * Holds a group: during `wait`, none of its jobs is claimed. A `wait` of 0 ends the hold. The group `""` has the jobs
+   * without a group. Returns false if no job is in the group.
    */
   async hold(group: string, wait: Duration): Promise<boolean> {
     if (group) return this.#send(this.#shard(group).hold(group, wait));
@@ -247,7 +247,7 @@ export class Queue<T = any> {
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((total, each) => total + each, 0);
 
-/** Returns the first `count` rows of pages, each of which is in order. */
+/** Merges pages whose rows are in order. Returns the first `count` rows. */
 function merged<R>(pages: readonly (readonly R[])[], count: number, isBefore: (a: R, b: R) => boolean): R[] {
   const heads = pages.map(() => 0);
   const found: R[] = [];

@@ -51,7 +51,7 @@ export class ExpiringSet {
     return list(await this.#send(["ZEXP.PERSIST", this.key, ...members])).map((code) => integer(code) !== -2);
   }
 
-  /** Returns the milliseconds until each member expires: `Infinity` if it has no expiry, null if it is not in the set. */
+  /** Returns the milliseconds until each member expires. `Infinity`: it has no expiry. Null: it is not in the set. */
   async ttl(...members: string[]): Promise<(number | null)[]> {
     return list(await this.#send(["ZEXP.PTTL", this.key, ...members])).map((ms) =>
       integer(ms) === -2 ? null : endless(integer(ms)),

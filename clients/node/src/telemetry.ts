@@ -1,4 +1,4 @@
-/** The interface to which a queue and a worker report their operations. `OpenTelemetry` of zeitset/otel implements it. */
+/** A queue and a worker report their operations to this interface. `OpenTelemetry` of zeitset/otel implements it. */
 
 /** A job that a handler runs. */
 export interface Handled {

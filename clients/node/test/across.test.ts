@@ -1,5 +1,5 @@
 /**
- * Node.js and Python: a client of one language pushes jobs, and a worker of the second language handles them.
+ * Node.js and Python: a client of one language pushes jobs, and a worker of the other language handles them.
  * ZEITSET_PYTHON names a Python that has the library.
  */
 

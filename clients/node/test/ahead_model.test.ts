@@ -1,4 +1,6 @@
-/** Units ahead against a model of the server, in random histories. The model is slow, loses replies, and counts units. */
+/**
+ * Units ahead against a model of the server, in random histories. The model is slow, loses replies, and counts units.
+ */
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -40,7 +42,7 @@ class Server {
     const [command, , units = "0", , , cost = "1"] = words;
     if (command === "ZRL.REFUND") {
       assert.ok(Number(units) > 0);
-      // Either the refund gets lost, or its reply may get lost.
+      // If `isLost`, half of the refunds do not arrive. Of the other half, only the reply gets lost.
       if (isLost && fate < this.losses / 2) this.lost += Number(units);
       else this.taken -= Number(units);
       assert.ok(this.taken >= 0, "more is given back than was taken");

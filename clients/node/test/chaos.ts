@@ -8,7 +8,7 @@
  * The ledger counts a command as accepted if the replica has it: see `Pair`. If a push is in doubt, its job need not
  * run. If an ACK or a claim is in doubt, the job may run again.
  *
- * Some jobs have a TTL, some are pushed again and again by the same id (AGAIN), and some belong to groups, which the run
+ * Some jobs have a TTL. Some are pushed again and again with the same id (AGAIN). Some belong to groups, which the run
  * and its workers hold.
  */
 
@@ -144,7 +144,9 @@ const FAULTS: Record<string, () => Promise<void>> = {
 
 const counts = new Map<string, number>();
 
-/** Causes one fault after the other. Two calls run at the same time, and only one of them causes faults of the server. */
+/**
+ * Causes one fault after the other. Two calls run at the same time, and only one of them causes faults of the server.
+ */
 async function trouble(names: readonly string[], first = names): Promise<void> {
   for (let choice = first; Date.now() < end; choice = names) {
     const name = pick(choice);

@@ -201,7 +201,7 @@ def working(client: Any, queues: str | list[str], handler: Callable[..., Any], *
 
 
 class Proxy:
-    """A proxy between a client and a server. It holds replies back, replaces them by garbage, or cuts connections."""
+    """A proxy between a client and a server. It holds replies back, replaces them with garbage, or cuts connections."""
 
     def __init__(self, server_port: int) -> None:
         self.target = server_port

@@ -28,8 +28,7 @@ from .support import NO_RETRY, Proxy, Server, free_port, until
 LIMIT, WINDOW = 2000, 0.5
 ROW = struct.Struct("ddi")
 
-# Writes for each decision the moments before and after the call. The limiter handed out the units between these
-# moments.
+# For each allowed call, writes the moments before and after the call. The limiter handed out the unit in between.
 CHILD = """
 import os, random, struct, sys, time, redis
 from zeitset import Limiter

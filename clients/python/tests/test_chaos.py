@@ -9,7 +9,7 @@ succeeds, the replica has all writes of the primary from before the PUBLISH. Com
 out after the last success are in doubt. If a push is in doubt, its job need not run. If an ACK or a claim is in doubt,
 the job may run again.
 
-Some jobs have a TTL, some are pushed again and again by the same ID (AGAIN), and some belong to groups, which the test
+Some jobs have a TTL. Some are pushed again and again with the same ID (AGAIN). Some belong to groups, which the test
 and the workers hold. The payload of a job is the number of its push.
 """
 
@@ -46,8 +46,8 @@ HELD = 1.0
 PRECISION = 0.002
 """The server's clock counts whole milliseconds."""
 
-# Half of the handlers obey their cancellation by returning. The ledger gets a line for each event and for each start, success ("end")
-# and end of a handler ("over"), with the time.
+# When a handler is cancelled, half of the handlers return. The ledger gets a line with the time for each event, and for
+# each start, success ("end") and end ("over") of a handler.
 WORKER = """
 import asyncio, os, random, sys, time
 import redis
@@ -414,8 +414,8 @@ def read(
     released: set[tuple[int, int]] = set()
     pids: dict[tuple[int, int], str] = {}
     unclear: list[tuple[str, float]] = []
-    """When a worker did not learn which of its commands were accepted: it got no reply, or one for several ACKs, some of
-    which were too late."""
+    """When a worker did not learn which of its commands were accepted. It got no reply, or the reply to several ACKs
+    did not tell which of them were too late."""
     events: Counter[str] = Counter()
     for line in ledger.splitlines():
         words = line.split()
@@ -444,8 +444,8 @@ def read(
         """Returns whether the ACK or NACK was certainly accepted. A token is the time of its claim in microseconds."""
         # The command was sent after the end of the handler.
         sent = over.get((number, token), token / 1e6)
-        # If the command was sent again after a lost reply, it counts as accepted, although the job may have been claimed
-        # in between.
+        # A command that was sent again after a lost reply counts as accepted, although the job may have been claimed in
+        # between.
         is_unclear = any(pid == pids[number, token] and sent <= when <= at + 0.1 for pid, when in unclear)
         return not is_unclear and not in_doubt(token / 1e6, token / 1e6) and not in_doubt(sent, at)
 
@@ -486,7 +486,7 @@ def read(
                     break
                 twice += claimed < leased - PRECISION or (claimed < acked and not in_doubt(claimed, claimed))
 
-    # TTL: no claim after it. A job that no handler finished was not acknowledged, so the queue has dropped it.
+    # TTL: after its TTL, a job is not claimed. If no handler finished a job, the queue has dropped it.
     perishable = [push for push in pushes if push.ttl is not None]
     stale = [
         push
@@ -497,13 +497,13 @@ def read(
     least = sum(push.ttl is not None and push.number not in ended for push in accepted)
     most = sum(not final.get(push.number) for push in perishable)
 
-    # HOLD: no claim of the group, until the hold expires, or another call may have replaced it.
+    # HOLD: no job of the group is claimed until the hold expires, or until another call may have replaced the hold.
     group_of = {push.number: push.group for push in pushes}
     for number, token, at in held:
         replied = retried.get((number, token))
         is_accepted = replied is not None and is_final(number, token, replied)
         if replied is None or not is_accepted:
-            # The NACK may take effect until the next claim of the job.
+            # The NACK may take effect at any time before the next claim of the job.
             replied = min((other for other, _ in started[number] if other > token), default=sys.maxsize) / 1e6
         holds = [*holds, Hold(group_of[number] or "", at, replied, HELD, is_accepted)]
     claims = [(token / 1e6, group_of.get(number)) for number, starts in started.items() for token, _ in starts]

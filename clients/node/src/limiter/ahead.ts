@@ -2,8 +2,8 @@
  * Units ahead: a limiter takes many units in one call, and hands them out without asking the server.
  *
  * The limiter hands out units only for a short time, the hold. The hold begins before the limiter sends the call. So
- * the server has counted the units of any window during that window or during the hold before it. The window that the
- * limiter sends to the server covers both: it is longer by the hold.
+ * the server has counted a unit at most one hold before the limiter hands out the unit. For this reason, the limiter
+ * adds the hold to the window that it sends to the server.
  *
  * At most one call is in flight for a key. A call takes units for the callers that wait, and units to hold. If the held
  * units were used up during the hold, the next call takes twice as many. Otherwise, it takes as many as were used, and

@@ -32,13 +32,13 @@ export class Denials {
   /** No denial is remembered for longer than `mostMs`. */
   constructor(private readonly mostMs: number) {}
 
-  /** Returns what the server would reply, if a call that costs `cost` is still denied. */
+  /** If a call that costs `cost` is still denied, returns the reply that the server would give now. */
   get(key: string, cost: number): Fields | undefined {
     const denial = this.#find(key);
     return denial && cost >= denial.cost ? later(denial.fields, now() - denial.toldMs) : undefined;
   }
 
-  /** Returns what the server would reply to this call for several limits, if the limit of `key` denied it. */
+  /** If the limit of `key` denied this call for several limits, returns the replies that the server would give now. */
   among(key: string, call: string): readonly Fields[] | undefined {
     const denial = this.#find(key);
     if (denial?.among?.call !== call) return undefined;

@@ -4,7 +4,7 @@ import type { RedisClient } from "../connection.js";
 import type { Limiter } from "../limiter.js";
 import { Counting, type StoreOptions } from "./counting.js";
 
-/** The settings of the middleware that the store uses. */
+/** The settings that the store reads from the middleware. */
 interface Settings {
   readonly windowMs: number;
   readonly limit: unknown;
@@ -17,7 +17,7 @@ interface Info {
   readonly resetTime: Date;
 }
 
-/** The hits of a key that `decrement` may take back. */
+/** A key's hits, which `decrement` may take back. */
 interface Recent {
   /** When the units of the hits become available again, soonest first. */
   readonly charged: number[];
@@ -74,8 +74,8 @@ export class ExpressStore {
   }
 
   /**
-   * Takes back the oldest hit of the key that still counts, because `decrement` does not get the time of the hit. So
-   * the remaining hits may count for longer than the window, but never for less. Takes back only hits of this process.
+   * Takes back the key's oldest hit that still counts. The middleware does not tell which hit it means, so the other
+   * hits may count for longer than the window, but never for less. Takes back only hits of this process.
    */
   async decrement(key: string): Promise<void> {
     const recent = this.#recent.get(key);

@@ -12,7 +12,7 @@ interface Hit {
 
 type Callback = (error: Error | null, hit?: Hit) => void;
 
-/** The settings of the plugin or a route that the store uses. */
+/** The settings that the store reads from the plugin or a route. */
 interface Settings {
   readonly ban?: number;
   readonly continueExceeding?: boolean;

@@ -4,8 +4,8 @@ import type { Reply, Word } from "../connection.js";
 import { integer, integerOrNull, list, text, whole } from "../values.js";
 
 /**
- * The name in a dimension, which a direction and a type may follow: `"gold"`, `"seconds asc float"`. By default, the
- * higher value is better, and values are integers.
+ * The name of a dimension. In a dimension, a direction and a type may follow the name: `"gold"`, `"seconds asc float"`.
+ * By default, the higher value is better, and values are integers.
  */
 export type NameOf<Dimension extends string> = Dimension extends `${infer Name} ${string}` ? Name : Dimension;
 
@@ -37,8 +37,8 @@ export interface Schema {
 }
 
 /**
- * The ranks of members if the second and the third have equal values. `position`: 1, 2, 3, 4. `competition`: 1, 2, 2,
- * 4. `dense`: 1, 2, 2, 3.
+ * How members with equal values are ranked. Example: the ranks of four members, if the second and the third are equal.
+ * `position`: 1, 2, 3, 4. `competition`: 1, 2, 2, 4. `dense`: 1, 2, 2, 3.
  */
 export type Ranking = "position" | "competition" | "dense";
 

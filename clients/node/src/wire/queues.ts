@@ -47,9 +47,9 @@ export interface PushOptions extends Due {
   /** The period of a job that recurs. */
   readonly every?: Duration;
   readonly group?: string;
-  /** The library stores it with the job, before the JSON payload. The handler gets it as `job.traceparent`. */
+  /** A traceparent, which the library stores before the JSON payload. The handler gets it as `job.traceparent`. */
   readonly traceparent?: string | undefined;
-  /** How long the handler may run. It replaces the `timeout` of the worker. For JSON only. */
+  /** How long the handler may run. This value replaces the worker's `timeout`. For JSON only. */
   readonly timeout?: Duration;
   /** How long after its due time a worker may still get the job. */
   readonly ttl?: Duration;
@@ -96,7 +96,7 @@ export interface JobInfo<T> {
   readonly error: string | null;
   readonly worker: string | null;
   readonly group: string | null;
-  /** The payload of a push with `again` that waits until the claimed job has ended; null if no push waits. */
+  /** The payload of the push (with `again`) that waits until the claimed job has ended; null if no push waits. */
   readonly again: T | Undecodable | null;
   /** All fields but the payloads, by the names of ZQ.GET in camel case. */
   readonly fields: Readonly<Record<string, string | number | null>>;
@@ -113,7 +113,7 @@ export interface Listed<T> {
   readonly lease?: Lease;
 }
 
-/** The claim of a job: the name of the worker, if it gave one, the token, and the end of the lease. */
+/** The claim of a job. */
 export interface Lease {
   readonly worker: string | null;
   readonly token: number;

@@ -4,8 +4,7 @@
  *
  * Five fields: minute, hour, day of the month, month, day of the week. If neither of the two fields for days begins
  * with `*`, a day has to match only one of them. If the clock is set forward and skips a time, the job runs later by
- * the length of that change. If a time occurs twice, the job runs once. If the hour field begins with `*`, the job runs
- * both times.
+ * the length of that change. If a time occurs twice, the job runs once, or twice if the hour field begins with `*`.
  */
 
 const NICKNAMES: Readonly<Record<string, string>> = {
@@ -26,8 +25,8 @@ const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
 /**
- * More than the offset of any zone from UTC. At this time before a UTC day begins, the day of the same date has begun
- * in no zone. At this time after a UTC day ends, the day of the same date is over in all zones.
+ * More than the offset of any zone from UTC. This long before a UTC day begins, the day of the same date has begun in
+ * no zone. This long after a UTC day ends, the day of the same date is over in all zones.
  */
 const FAR = 15 * HOUR;
 
@@ -101,7 +100,7 @@ export class Calendar {
     return moments.filter((moment) => moment > afterMs);
   }
 
-  /** Returns the moments of a wall time that may be near a change of the clock. */
+  /** Returns the moments at which the job runs for a wall time on a day with a change of the clock. */
   #atChange(wallMs: number, before: number, after: number): number[] {
     const moments = [wallMs - before, wallMs - after];
     const [first, second] = moments.filter((moment) => this.#offset(moment) === wallMs - moment) as [number?, number?];
@@ -118,7 +117,7 @@ export class Calendar {
   }
 }
 
-/** Reads `*`, numbers, ranges, steps of both, and lists of these. */
+/** Reads a field: a list of `*`, numbers, names, ranges, and steps of `*` or of a range. */
 function field(text: string, low: number, high: number, names: readonly string[] = []): ReadonlySet<number> {
   const number = (word: string): number => {
     const name = names.indexOf(word.toLowerCase());

@@ -16,7 +16,7 @@ export interface CronOptions {
   readonly group?: string;
 }
 
-/** A job that recurs: `new Cron("report", "0 3 * * *", { tz: "Europe/Berlin" })`. Its name is the job's id. */
+/** A job that recurs: `new Cron("report", "0 3 * * *", { tz: "Europe/Berlin" })`. `name` is the id of the job. */
 export class Cron {
   readonly payload: unknown;
   readonly queue: string | undefined;

@@ -190,8 +190,8 @@ const since = ({ startedMs }: Held<unknown>): number => performance.now() - star
 const shortly = (ms: number): string => (ms % 1000 === 0 ? `${ms / 1000}s` : `${ms}ms`);
 
 /**
- * If a handler's result is a function or a generator, returns its type. The job must not be acknowledged, because the
- * code of the handler has not run.
+ * If a handler's result is a function or a generator, returns the type of the result. The code of such a handler has
+ * not run, so the job must not be acknowledged.
  */
 function unrunOf(result: unknown): string | undefined {
   if (typeof result === "function") return "a function";

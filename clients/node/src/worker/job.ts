@@ -53,7 +53,9 @@ export class Job<T> {
   /** @internal */
   readonly key: string;
   readonly id: string;
-  /** Grows with every claim of the queue. Store it with what the handler writes, and refuse writes with a smaller token. */
+  /**
+   * Grows with every claim of the queue. Store it with what the handler writes, and refuse writes with a smaller token.
+   */
   readonly token: number;
   /** The number of the attempt, from 1. */
   readonly attempt: number;
@@ -64,7 +66,7 @@ export class Job<T> {
   readonly deadlineMs: number;
   /** The traceparent of the push, if the job has one. */
   readonly traceparent: string | undefined;
-  /** How long the handler may run, if the push gave a timeout. It replaces the worker's `timeout`. */
+  /** How long the handler may run, if the push gave a timeout. This value replaces the worker's `timeout`. */
   readonly timeoutMs: number | undefined;
   readonly #abort = new AbortController();
   readonly #slot: number | undefined;
@@ -104,8 +106,8 @@ export class Job<T> {
   }
 
   /**
-   * Declares that the work is done. Whether the handler returns or throws, the job is then acknowledged, even if the
-   * lease is lost.
+   * Declares that the work is done. The job is then acknowledged, even if the handler throws an error or the lease is
+   * lost.
    */
   done(): void {
     this.#isDone = true;

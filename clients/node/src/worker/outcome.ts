@@ -22,13 +22,13 @@ export interface Outcome<T> extends JobEvent<T> {
   readonly commands: readonly (readonly Word[])[];
   /** Whether this outcome makes the job a dead letter. */
   readonly isDead?: boolean;
-  /** The command that asks for the state of a job that has failed, because it may have been the last attempt. */
+  /** The command that asks whether a failed job is now a dead letter, because this may have been its last attempt. */
   readonly look?: readonly Word[];
   /** Whether the attempt does not count. */
   readonly isFree?: boolean;
   /**
-   * Whether the outcome was sent before, and was refused, or its reply got lost. A stale token may then mean that the
-   * first report succeeded.
+   * Whether the outcome was sent before, and the server refused it or the reply got lost. A stale token may then mean
+   * that the first report succeeded.
    */
   readonly isRepeated?: boolean;
 }
@@ -36,7 +36,7 @@ export interface Outcome<T> extends JobEvent<T> {
 /** Returns the wait after a failure, by the number of the attempt: 1 s, 2 s, 4 s … at most an hour. */
 export const defaultBackoff = (attempt: number): Duration => Math.min(3600, 2 ** Math.min(attempt - 1, 30));
 
-/** Returns the text of an error, cut to at most 1,024 bytes at the end of a character. */
+/** Returns the first 1,024 bytes of an error's text. Does not cut within a character. */
 function kept(error: Error): string {
   const text = Buffer.from(describe(error));
   return text.length <= 1024 ? text.toString() : text.subarray(0, 1024).toString().replace(/\uFFFD+$/, "");

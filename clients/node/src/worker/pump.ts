@@ -18,7 +18,7 @@ import { askedBy, Link } from "./link.js";
 import * as outcomes from "./outcome.js";
 import type { Place } from "./place.js";
 
-/** The time for the reply to a claim that does not wait. After it, other pumps may use the slots. */
+/** The time for the reply to a claim that does not wait. After this time, other pumps may use the slots. */
 const PROMPT_MS = 200;
 
 /** The worker, as its pumps use it. */
@@ -91,7 +91,7 @@ export class Pump<T> {
   }
 
   /**
-   * The number of outcomes that could not be reported yet. These jobs keep their slots, so that the worker does not
+   * The number of outcomes that could not be reported yet. Their jobs keep their slots, so that the worker does not
    * hold too many jobs.
    */
   get repeated(): number {
@@ -187,7 +187,7 @@ export class Pump<T> {
   }
 
   #claim(count: number, blockMs?: number): ReturnType<typeof wire.claim> {
-    // In each claim, another shard of a queue is the first.
+    // The shards of a queue take turns to be the first.
     const turn = this.#claims++;
     const keys = this.queues.flatMap((shards) => [...shards.slice(turn % shards.length), ...shards.slice(0, turn % shards.length)]);
     const claim = { keys, leaseMs: this.shared.leaseMs, count, worker: this.shared.name };

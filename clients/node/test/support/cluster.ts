@@ -37,7 +37,10 @@ export class Cluster {
     return new Cluster([first, second, third], replica);
   }
 
-  /** Moves the slot of a key from one node to another. `between` runs after the key has moved and before the slot moves. */
+  /**
+   * Moves a key and then its slot from one node to another. `between` runs after the key has moved, and before the slot
+   * moves.
+   */
   async move(key: string, from: Server, to: Server, between: () => Promise<void> = async () => undefined): Promise<void> {
     const slot = /:(\d+)/.exec(await from.ask(`CLUSTER KEYSLOT ${key}`))?.[1];
     const [source, target] = [await idOf(from), await idOf(to)];

@@ -47,7 +47,7 @@ interface Run {
   readonly token: number;
   readonly claimedMs: number;
   readonly pid: number;
-  /** By what the worker told about the run. */
+  /** When the worker told each event of the run. */
   readonly atMs: { [what in Told["what"]]?: number };
 }
 
@@ -84,7 +84,7 @@ export function judge(
     if (atMs === undefined) return false;
     // The command was sent after the end of the handler.
     const sentMs = over ?? done ?? claimedMs;
-    // If the command was sent again after a lost reply, it counts as accepted, although the job may have been claimed in
+    // A command that was sent again after a lost reply counts as accepted, although the job may have been claimed in
     // between.
     const isUnclear = troubles.some((trouble) => trouble.pid === pid && sentMs <= trouble.atMs && trouble.atMs <= atMs);
     return !isUnclear && !isInDoubt(claimedMs, claimedMs) && !isInDoubt(sentMs, atMs);
@@ -101,8 +101,8 @@ export function judge(
   const lost = lasting.filter((job) => since(job).length === 0);
   const undone = lasting.filter((job) => since(job).length > 0 && !since(job).some(({ atMs }) => atMs.done !== undefined));
 
-  // If a parent job is done twice, or its ACK was sent twice, its second push may come after the job of its first push is
-  // done.
+  // If a job is done twice, or its ACK is sent twice, its chained push is sent twice, too. The second push may come
+  // after the pushed job is done.
   const isPushedOnce = ({ id }: Run): boolean => {
     if (!id.endsWith(":next")) return true;
     const parents = (runsOf.get(id.slice(0, -5)) ?? []).filter(({ atMs }) => atMs.done !== undefined);
@@ -110,8 +110,8 @@ export function judge(
   };
   const again = [...final].filter((run) => isPushedOnce(run) && ofPush(run).some(({ claimedMs }) => claimedMs > run.atMs.completed! + 1));
 
-  // A job is claimed a second time only if its first run is over, or if its lease has expired. An accepted ACK shows that
-  // no other worker had claimed the job. If a worker stops, the ends of its cancelled handlers are not told.
+  // A job is claimed a second time only if its first run is over, or if its lease has expired. An accepted ACK shows
+  // that no other worker had claimed the job. A worker that stops does not tell when its cancelled handlers end.
   const twice = runs.filter((run) => {
     const { claimedMs, atMs: { over = 0, completed } } = run;
     const leasedMs = isInDoubt(claimedMs, claimedMs) ? 0 : claimedMs + LEASE_MS;
@@ -122,7 +122,7 @@ export function judge(
     });
   });
 
-  // TTL: no claim after it. A job that no handler finished was not acknowledged, so the queue has dropped it.
+  // TTL: after its TTL, a job is not claimed. If no handler finished a job, the queue has dropped it.
   const perishable = pushes.filter(({ ttlMs }) => ttlMs !== undefined);
   const late = perishable.filter(
     (push) => push.repliedMs !== undefined && ofPush(push).some(({ claimedMs }) => claimedMs > push.repliedMs! + push.ttlMs! + PRECISION_MS),
@@ -130,12 +130,12 @@ export function judge(
   const least = accepted.filter((push) => push.ttlMs !== undefined && !ofPush(push).some(({ atMs }) => atMs.done !== undefined)).length;
   const most = perishable.filter((push) => !ofPush(push).some((run) => final.has(run))).length;
 
-  // HOLD: no claim of the group, until the hold expires, or another call may have replaced it.
+  // HOLD: no job of the group is claimed until the hold expires, or until another call may have replaced the hold.
   const groupOf = new Map(pushes.map(({ number, group }) => [number, group]));
   const byWorkers = runs.filter(({ atMs }) => atMs.hold !== undefined).map((run): Hold => {
     const { hold, retried } = run.atMs;
     const isAccepted = isFinal(run, retried);
-    // Otherwise, the NACK may take effect until the next claim of the job.
+    // If the NACK is not certainly accepted, it may take effect at any time before the next claim of the job.
     const repliedMs = isAccepted ? retried! : (ofPush(run).find(({ token }) => token > run.token)?.claimedMs ?? Infinity);
     return { group: groupOf.get(run.number) ?? "", askedMs: hold!, repliedMs, ms: HELD_MS, isAccepted };
   });

@@ -1,6 +1,6 @@
 /**
  * Takes units from limits as fast as it can: node taker.js <library> <url> <rate> <ahead> <file> <key> ... For each
- * unit, writes the moments before and after the call to the file. All processes of the machine share this clock.
+ * unit, writes the moments before and after the call to the file. All processes of the machine have the same clock.
  */
 
 import { openSync, writeSync } from "node:fs";

@@ -1,8 +1,8 @@
 """Units ahead: a limiter takes many units in one call, and hands them out without asking the server.
 
 The limiter hands out units only for a short time, the hold. The hold begins before the limiter sends the call. So the
-server has counted the units of any window during that window or during the hold before it. The window that the limiter
-sends to the server covers both: it is longer by the hold.
+server has counted a unit at most one hold before the limiter hands out the unit. For this reason, the limiter adds the
+hold to the window that it sends to the server.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class _Stock:
         self.check: Check | None = None
         """The reply to the last call."""
         self.told = self.deadline = self.ends = 0.0
-        """The time of the reply, the end of the hold, and the time of the next check by the sweep: seconds of `now`."""
+        """In seconds of `now`: the time of the reply, the end of the hold, and the time of the sweep's next check."""
         self.flight: Flight | None = None
 
 

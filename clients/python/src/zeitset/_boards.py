@@ -23,8 +23,8 @@ class Entry(NamedTuple):
 
 
 class BoardCalls:
-    """The calls of a leaderboard. Each of `dims` is a name, which a direction and a type may follow: `"gold"`,
-    `"seconds asc float"`. The default is `desc int`."""
+    """The calls of a leaderboard. Each of `dims` is a name, optionally followed by a direction and a type:
+    `"gold"`, `"seconds asc float"`. The default is `desc int`."""
 
     def __init__(self, key: str, *dims: str) -> None:
         if not dims:
@@ -127,7 +127,7 @@ class BoardCalls:
         return Call(("ZLB.REMRANGE", self.key, start, stop), int)
 
     def merge_from(self, *keys: str, how: Literal["sum", "best"] = "sum") -> Call[int]:
-        """Writes the union of these boards into this board. Returns the number of members of this board."""
+        """Writes the union of the boards `keys` into this board. Returns the number of members of this board."""
         return Call(("ZLB.MERGE", self.key, len(keys), *keys, how.upper()), int)
 
     def card(self) -> Call[int]:

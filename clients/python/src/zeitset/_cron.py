@@ -83,7 +83,7 @@ def _numbers(field: str, low: int, high: int, names: list[str] = []) -> list[int
 
 
 class Cron:
-    """A job that recurs: `Cron("report", "0 3 * * *", tz="Europe/Berlin")`. Its name is the job's id.
+    """A job that recurs: `Cron("report", "0 3 * * *", tz="Europe/Berlin")`. `name` is the id of the job.
 
     If a run has failed `max_attempts` times, the worker drops the run. The next run starts at its usual time.
     """
@@ -122,8 +122,8 @@ class Cron:
         """Returns the first time after `after_ms`, in Unix ms.
 
         The expression gives times of the wall clock. If the clock is set forward and skips a time, the job runs later
-        by the length of that change. If a time occurs twice, the job runs once. If the hour field begins with `*`, the
-        job runs both times (as in Vixie cron).
+        by the length of that change. If a time occurs twice, the job runs once, or twice if the hour field begins with
+        `*` (as in Vixie cron).
         """
         start = self._at(after_ms).replace(tzinfo=None, fold=0)
         best: int | None = None

@@ -25,7 +25,7 @@ log = logging.getLogger("zeitset")
 
 
 class Landing:
-    """A step: the driver waits until another caller's flight lands, for at most `seconds`. None: without limit."""
+    """A step: the driver waits until another caller's flight lands, but at most `seconds` (None: without limit)."""
 
     def __init__(self, ahead: Ahead, flight: Flight, seconds: float | None) -> None:
         self.ahead = ahead
@@ -56,8 +56,7 @@ class Decider:
         _deciders.add(self)
 
     def known(self, key: str, cost: int) -> Check | None:
-        """Returns a decision that needs no server: by held units or a remembered denial. None: the server has to
-        decide."""
+        """Decides by held units or a remembered denial. Returns None if the server has to decide."""
         if cost > self.calls.policy.limit:
             self.calls.fits(cost)
         if self.ahead is not None and (check := self.ahead.take(key, cost)):

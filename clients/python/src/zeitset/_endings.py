@@ -67,8 +67,8 @@ class Endings:
             self._report(job, kind, error, (*self._delay(job), "ERROR", error_text(error)))
 
     def _delay(self, job: Job) -> tuple[Word, ...]:
-        """Returns the delay after a failure; no words if the queue has a BACKOFF. Without a delay, a job that always
-        fails would keep the worker busy."""
+        """Returns the option DELAY for a failed job. If the queue has a BACKOFF, returns no option. Without any delay,
+        a job that always fails would keep the worker busy."""
         if self._upkeep.has_backoff(job._key):
             return ()
         first, longest = self._backoff_ms

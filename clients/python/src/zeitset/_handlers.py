@@ -58,7 +58,7 @@ class Handlers:
             result = await future
         if isinstance(result, concurrent.futures.Future):
             result = asyncio.wrap_future(result)
-        while inspect.isawaitable(result):  # for example of `lambda job: send(job)`
+        while inspect.isawaitable(result):  # for example the coroutine of `lambda job: send(job)`
             job._cancellable = True
             result = await result
         if inspect.isgenerator(result) or inspect.isasyncgen(result):

@@ -52,7 +52,7 @@ class Job:
         self.traceparent: str | None = None
         """The traceparent of the push, if the job has one."""
         self.timeout_ms: int | None = None
-        """How long the handler may run, if the push gave a timeout. It replaces the worker's `timeout`."""
+        """How long the handler may run, if the push gave a timeout. This value replaces the worker's `timeout`."""
         self.lost = False
         """Whether the lease has expired, or the job has run longer than its `timeout`. Another worker may then run the
         job."""
@@ -114,6 +114,6 @@ class Outcome:
 
 
 def error_text(error: BaseException) -> bytes:
-    """Returns `Type: message`, cut to at most 1,024 bytes at the end of a character."""
+    """Returns the first 1,024 bytes of `Type: message`. Does not cut within a character."""
     message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return message.encode("utf-8", "replace")[:1024].decode("utf-8", "ignore").encode()

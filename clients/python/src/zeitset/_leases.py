@@ -39,8 +39,7 @@ class Leases:
             await asyncio.sleep(wait)
             wait = self._lease / 3
             by_queue: dict[str, list[Job]] = {}
-            # Includes finished jobs whose outcomes are not confirmed yet, because no other worker must claim these
-            # jobs.
+            # Includes finished jobs whose outcomes are not confirmed yet, so that no other worker claims these jobs.
             for job in dict.fromkeys((*self._held(), *self._outbox.jobs)):
                 if not job.lost:
                     by_queue.setdefault(job._key, []).append(job)

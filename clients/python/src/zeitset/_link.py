@@ -4,7 +4,7 @@ The clients of redis-py hide what a worker has to see (a connection that breaks,
 by themselves. So a worker takes the settings of its client, and opens its own connections.
 
 After a timeout, this module closes the connection: otherwise a late reply would be taken for the reply to the next
-command. So it has its own time limits, because `read_response(timeout=…)` of redis-py leaves the connection open.
+command. `read_response(timeout=…)` of redis-py leaves the connection open, so this module has its own time limits.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class Place:
         manager = getattr(client, "nodes_manager", None)
         pool = getattr(client, "connection_pool", None)
         self._primary: Callable[[Node], Any] | None = None
-        """Asks a Sentinel or a node of a cluster for the primary. None: the client names the server itself."""
+        """Asks a Sentinel or a node of a cluster for the primary. None: the client's settings name the server."""
         if manager is not None:
             settings = {**getattr(client, "connection_kwargs", {}), **getattr(manager, "connection_kwargs", {})}
             kind = settings.get("connection_class", SSLConnection if settings.get("ssl") else Connection)
@@ -204,8 +204,8 @@ class Link:
         patience: float | None = None,
         early: Callable[[list[Any]], None] | None = None,
     ) -> list[Any]:
-        """Sends commands in a pipeline. Returns the replies in the same order, error replies included. Raises an error
-        of the connection, and closes the connection.
+        """Sends commands in a pipeline. Returns the replies in the same order, error replies included. If the
+        connection fails, closes it and raises the error.
 
         The reply to the last command may take `patience` seconds. `early` gets the other replies before this wait.
         """

@@ -45,8 +45,8 @@ class _Awaiting:
 
 
 class _AwaitingOnce:
-    """Sends commands over its own connection; in a cluster, over a new connection for each command. If a command is
-    cancelled, this connection ends. A connection of the caller's client would stay open."""
+    """Sends commands over its own connection. In a cluster, each command gets a new connection. If a command is
+    cancelled, the connection is closed. The caller's client would keep its connection open."""
 
     def __init__(self, client: Any, seconds: float) -> None:
         self._client = client
@@ -110,8 +110,8 @@ class _Cluster:
 
 
 def _twin(client: Any, seconds: float) -> Any:
-    """Returns a client of the same server, with its own connections and with `seconds` as timeouts. Limiters share
-    it."""
+    """Returns a client of the same server, with its own connections and with `seconds` as timeouts. All limiters
+    with the same client and timeout share the returned client."""
     pool = getattr(client, "connection_pool", None)
     if pool is None:
         return client

@@ -77,8 +77,8 @@ def clean(
 
 
 def hold(calls: QueueCalls, group: str, wait: Duration) -> Steps[bool]:
-    """Holds a group: none of its jobs is claimed during `wait`; 0 ends the hold. The group "" has the jobs without a
-    group. Returns False if no job is in the group."""
+    """Holds a group: during `wait`, none of its jobs is claimed. A `wait` of 0 ends the hold. The group "" has the jobs
+    without a group. Returns False if no job is in the group."""
     return any((yield [shard.hold(group, wait) for shard in _shards(calls, "", group)]))
 
 
@@ -93,8 +93,8 @@ def peek(
 ) -> Steps[list[Listed]]:
     """Returns jobs of a state in serving order. `after`: begins after the job of this ID. `group`: only jobs of this
     group; "" has the jobs without a group. `lease`: includes the leases of claimed jobs. If the queue has several
-    shards, returns the first jobs by priority and due time. `after` then needs a group; without a group, use
-    `queue.shard(i)`."""
+    shards, returns the first jobs by priority and due time. In such a queue, `after` needs a `group`. Without a group,
+    call `peek` on each `queue.shard(i)`."""
     shards = _shards(calls, "", group)
     if after is not None and len(shards) > 1:
         raise TypeError("a queue with shards has no pages: use queue.shard(i).peek(after=...), or a group")

@@ -34,12 +34,12 @@ class JobInfo:
     group: str | None
     fields: dict[str, Any]
     again: Any = None
-    """The payload of a push with `again` that waits until the claimed job has ended. None: no push waits."""
+    """The payload of the push (with `again`) that waits until the claimed job has ended. None: no push waits."""
 
 
 @dataclass(frozen=True)
 class Lease:
-    """The claim of a job: the name of the worker, if it gave one, the token, and the end of the lease."""
+    """The claim of a job. `worker` is None if the worker gave no name."""
 
     worker: str | None
     token: int
@@ -130,7 +130,7 @@ class QueueCalls:
         Jobs of a lower `priority` are served first. `max_attempts`: the number of deliveries after which the job
         becomes a dead letter; 0: unlimited; default: the setting of the queue. `traceparent`: the library stores it
         with the job, before the JSON payload. The handler gets it as `job.traceparent`. `timeout`: how long the handler
-        may run. It replaces the `timeout` of the worker. Raises TypeError for a `traceparent` or a `timeout` if the
+        may run. This value replaces the worker's `timeout`. Raises TypeError for a `traceparent` or a `timeout` if the
         codec is not JSON.
         """
         if again and id is None:

@@ -132,7 +132,7 @@ def read_replies(
             events += told
             problem = refused or problem
         else:
-            # If an outcome was sent twice, this assumes that the first command ended the claim.
+            # For each outcome that was sent twice, assumes that the first command ended the claim.
             missed = max(0, len(group) - _integer(first) - sum(each.repeated for each in group))
             if missed and len(group) == 1:
                 events.append(Event("stale", outcome.job))
@@ -149,7 +149,7 @@ def _transaction(
 ) -> tuple[list[Outcome], list[Event], BaseException | None]:
     executed = replies[-1]
     if isinstance(executed, Exception):
-        # The server has refused a chained command, and so the ACK.
+        # The server has refused a chained command, and therefore also the ACK.
         cause = next((reply for reply in replies if isinstance(reply, Exception)), executed)
         if slot_elsewhere(cause) not in (None, key_slot(encoded(outcome.job._key))):
             cause = ClusterCrossSlotError("the key of a chained command must be in the slot of the job's queue")

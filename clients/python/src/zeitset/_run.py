@@ -1,7 +1,8 @@
 """Sends calls, by methods that block (`blocking`) or by coroutines (`awaiting`).
 
 The commands of a class are written once, as methods that return a `Call`, or steps that send several calls. `blocking`
-and `awaiting` turn each of them into a method that sends the calls. Its parameters and documentation are the same.
+and `awaiting` turn each of these methods into a method that sends the calls. The new method has the same parameters and
+documentation.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class Bound(Generic[C]):
     def __init__(self, client: Client, calls: C) -> None:
         self._client = client
         self.calls = calls
-        """Has the same methods. Each returns a `Call` instead of sending it: for pipelines, MULTI and `Job.chain`."""
+        """Has the same methods, but they return a `Call` and do not send it: for pipelines, MULTI and `Job.chain`."""
 
 
 def run(client: Client, call: Call[T]) -> T:

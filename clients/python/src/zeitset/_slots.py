@@ -19,8 +19,8 @@ _LONG = 0.1
 """In seconds. If a source got no slot for this long, and other sources have started jobs, the source gets a turn. It
 may have jobs by now."""
 _SOON = 0.2
-"""The time for the reply to a claim without BLOCK, in seconds. Then other sources may use the reserved slots, because a
-node that hangs must not keep them."""
+"""The time for the reply to a claim without BLOCK, in seconds. After this time, other sources may use the reserved
+slots, because a node that hangs must not keep them."""
 
 
 @dataclass
@@ -50,7 +50,7 @@ class Slots:
         self.started = 0
         """The number of jobs that were started so far."""
         self.parked: set[Callable[[], None]] = set()
-        """Functions, each of which ends a claim that waits without a reservation."""
+        """Each function ends a claim that waits without reserved slots."""
         self._is_shared = sources > 1
         self._reserved = 0
         self._waiting: list[_Waiting] = []

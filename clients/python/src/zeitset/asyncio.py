@@ -67,9 +67,9 @@ class Limiter(Bound[LimiterCalls]):
 
     The Redis key is `prefix`, name, ":", key. `timeout`: the longest time that a call may take, even if the client's
     own timeouts are longer. `unit`: the name of the units in header fields (default: requests). `remember`: the limiter
-    remembers a denial for the wait of the reply. During that time, it denies calls for the key that cost as much or
-    more, without asking the server. `ahead`: the most units that the limiter takes in one call, to hand them out
-    without asking the server.
+    remembers a denial until its `retry_after` has passed. Until then, the limiter denies calls for the same key without
+    asking the server, if they cost as much or more. `ahead`: the most units that the limiter takes in one call, to hand
+    them out without asking the server.
     """
 
     def __init__(

@@ -49,7 +49,7 @@ class _Calls:
         return Call(("ZRL.CHECK", self.key(key), limit, f"{expiry}s", "COST", amount, *self._options), lambda reply: flag(reply[0]))
 
     def window(self, key: str, expiry: int) -> Call[tuple[float, int]]:
-        """Replies when the oldest unit in use was taken, and how many units are in use."""
+        """Returns the time at which the oldest unit in use was taken, and the number of units in use."""
 
         def read(reply: Any) -> tuple[float, int]:
             fields = mapping(reply or ())
