@@ -36,7 +36,7 @@ const free = ({ remaining = 0 }: Told): number => whole(remaining);
 /** Returns `waitMs` in seconds, but at least the time for which the remaining units last at the policy's rate. */
 function effectiveWindow(told: Told): number {
   const { windowMs, limit, waitMs = 0 } = told;
-  return Math.max(seconds(waitMs), seconds((windowMs * free(told)) / limit));
+  return Math.max(seconds(waitMs), whole(Math.ceil((seconds(windowMs) * free(told)) / limit)));
 }
 
 /** Returns whole seconds, rounded up, so that a client waits long enough. */

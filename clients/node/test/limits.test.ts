@@ -96,6 +96,9 @@ test("header fields are what the draft asks", () => {
   // In t seconds, the remaining units are used no faster than by the policy's rate.
   assert.equal(rate({}), '"a \\"b\\"";r=5;t=30');
   assert.equal(rate({ resetAfterMs: 45_001 }), '"a \\"b\\"";r=5;t=46');
+  // `w` is in whole seconds, rounded up, so `t` counts the seconds that the policy shows.
+  const short = new Check({ ...fields, limit: 3, remaining: 2, resetAfterMs: 900 }, { ...of, limit: 3, windowMs: 1500 });
+  assert.match(short.headers()["RateLimit"] ?? "", /;r=2;t=2$/);
   const denied = new Check({ ...fields, allowed: false, remaining: 5, retryAfterMs: 1 }, of).headers();
   assert.equal(denied["Retry-After"], "30", "not before the effective window ends");
   assert.equal(denied["RateLimit-Policy"], '"a \\"b\\"";q=10;w=60;qu="content-bytes"');
