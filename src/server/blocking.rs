@@ -76,18 +76,6 @@ fn wakes_by_name() -> bool {
     has_api!(RedisModule_BlockClientOnKeysWithFlags)
 }
 
-/// The context of the current command, if its client can still be blocked.
-static COMMAND: AtomicPtr<RedisModuleCtx> = AtomicPtr::new(null_mut());
-
-/// Runs a command, which must not panic. The command may block its client once.
-pub(super) fn as_command<R>(ctx: &mut Context, run: impl FnOnce(&mut Context) -> R) -> R {
-    // Calls nest: a listener of keyspace events may call commands of the module.
-    let outer = COMMAND.swap(ctx.as_ptr(), Ordering::Relaxed);
-    let result = run(ctx);
-    COMMAND.store(outer, Ordering::Relaxed);
-    result
-}
-
 impl Context {
     /// Whether the client can be blocked: not in a transaction, in a script or for another module.
     pub fn may_block(&self) -> bool {
@@ -102,10 +90,9 @@ impl Context {
     /// Blocks the client until it is woken and can be served, but at most `timeout` ms. 0 means no time-out. `name` is
     /// the key name given to the server. The command must not reply.
     ///
-    /// Panics outside of a command that [may block](Context::may_block), or if the command has already blocked its client.
+    /// A command calls this function once, if it [may block](Context::may_block).
     pub fn block<W: Wait>(&self, name: &[u8], timeout: Millis, wait: W) -> Blocked {
-        let command = COMMAND.swap(null_mut(), Ordering::Relaxed);
-        assert!(self.may_block() && command == self.as_ptr(), "a client is blocked once, by its own command");
+        assert!(self.may_block(), "only a client's own command can block it");
         note_begun();
         let timeout = c_longlong::try_from(timeout).unwrap_or(c_longlong::MAX / 2);
         let name = OwnedStr::new(name);

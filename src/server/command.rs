@@ -1,6 +1,5 @@
 //! Registers commands with the server, and calls their functions.
 
-use super::blocking;
 use super::context::Context;
 use super::panic::catch_panic;
 use super::slots;
@@ -237,8 +236,7 @@ pub unsafe fn enter(
         catch_panic(|| ctx.tell_key_positions(&spec.keys.among(arguments)));
         return raw::REDISMODULE_OK as c_int;
     }
-    let run = |ctx: &mut Context| run(ctx, arguments).unwrap_or_else(|error| ctx.reply_error(error));
-    blocking::as_command(&mut ctx, |ctx| ctx.replying(run));
+    ctx.replying(|ctx| run(ctx, arguments).unwrap_or_else(|error| ctx.reply_error(error)));
     raw::REDISMODULE_OK as c_int
 }
 

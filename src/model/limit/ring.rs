@@ -13,7 +13,7 @@
 //! Slots that were never written have the time 0. They are at the end of the string, and are treated as the oldest
 //! slots.
 
-use super::{Bytes, Foreign, Write};
+use super::{Foreign, Part, SmallBytes};
 use crate::model::time::{self, Millis};
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -101,12 +101,12 @@ impl<'a> Ring<'a> {
         if units <= time::MAX { Ok(Usage { first, before, units }) } else { Err(Foreign) }
     }
 
-    pub fn replace(&self, age: usize, slot: Slot) -> Write {
-        Write::Part { at: TAG.len() + self.place(age) * SLOT, bytes: Bytes::from_slice(&slot.bytes()) }
+    pub fn replace(&self, age: usize, slot: Slot) -> Part {
+        Part { at: TAG.len() + self.place(age) * SLOT, bytes: SmallBytes::from_slice(&slot.bytes()) }
     }
 
-    /// Returns the writes that lower the totals of the slots from `from` on by `units`.
-    pub fn lower(&self, from: usize, units: u64) -> SmallVec<[Write; 1]> {
+    /// Returns the slots from `from` on, with totals that are lower by `units`.
+    pub fn lower(&self, from: usize, units: u64) -> SmallVec<[Part; 1]> {
         // These slots are one contiguous piece, or two if they wrap around the end of the string.
         let around = (self.len() - self.seam).clamp(from, self.len());
         [from..around, around..self.len()]
@@ -119,13 +119,13 @@ impl<'a> Ring<'a> {
                     let Slot { at, taken } = self.slot(age);
                     *room = Slot { at, taken: taken.wrapping_sub(units) }.bytes();
                 }
-                Write::Part { at, bytes: Bytes::from_vec(bytes) }
+                Part { at, bytes: SmallBytes::from_vec(bytes) }
             })
             .collect()
     }
 
-    /// Returns the write that replaces the string with a ring of `len` slots: the slots `kept`, then `newest`.
-    pub fn rebuild(&self, kept: Range<usize>, newest: Slot, len: usize) -> Write {
+    /// Returns the string of a ring of `len` slots: the slots `kept`, then `newest`.
+    pub fn rebuild(&self, kept: Range<usize>, newest: Slot, len: usize) -> SmallBytes {
         let next = if kept.is_empty() { newest } else { self.slot(kept.start) };
         let oldest = self.slot(kept.start - 1);
         let oldest = Slot { at: oldest.at.min(next.at - 1), ..oldest };
@@ -133,12 +133,12 @@ impl<'a> Ring<'a> {
     }
 }
 
-/// Returns the write of a new ring of `len` slots, created at `now`, with the slot `first`.
-pub fn begin(now: Millis, first: Slot, len: usize) -> Write {
+/// Returns the string of a new ring of `len` slots, created at `now`, with the slot `first`.
+pub fn begin(now: Millis, first: Slot, len: usize) -> SmallBytes {
     build(Slot { at: now, taken: 0 }, [first].into_iter(), len)
 }
 
-fn build(oldest: Slot, slots: impl Iterator<Item = Slot>, len: usize) -> Write {
+fn build(oldest: Slot, slots: impl Iterator<Item = Slot>, len: usize) -> SmallBytes {
     // The time 0 marks slots that were never written.
     let oldest = Slot { at: oldest.at.max(1), ..oldest };
     let never_written = Slot { at: 0, ..oldest };
@@ -149,7 +149,7 @@ fn build(oldest: Slot, slots: impl Iterator<Item = Slot>, len: usize) -> Write {
     for (room, slot) in rooms.as_chunks_mut().0.iter_mut().zip(slots) {
         *room = slot.bytes();
     }
-    Write::Replace(Bytes::from_vec(text))
+    SmallBytes::from_vec(text)
 }
 
 /// The usage of a ring at one time.
