@@ -4,7 +4,7 @@
 //! into debt. A denied check takes no units, so retries do not extend the wait. A denied check writes only if the
 //! policy has changed, so that units are not held longer than the new window allows.
 
-use super::{ARGUMENTS, intent, parse, reply};
+use super::{ARGUMENTS, parse, reply};
 use crate::error::Error;
 use crate::limits::{Limit, stats};
 use crate::model::limit::Assessment;
@@ -24,9 +24,9 @@ pub const SPEC: Spec = Spec {
 };
 
 pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
-    let (key, call, is_forced) = parse(ctx, arguments)?;
+    let (key, call, intent) = parse(ctx, arguments)?;
     let mut limit = Limit::<Writing>::open(ctx, key)?;
-    let Assessment { fits, verdict, update } = limit.assess(call, intent(is_forced))?;
+    let Assessment { fits, verdict, update } = limit.assess(call, intent)?;
     let (ctx, events) = limit.commit(update);
     if verdict.allowed {
         stats::count_taken(call.cost, fits);

@@ -4,7 +4,7 @@
 //! Checks several limits at once, such as 10 a second *and* 1,000 a day. Takes units from all keys or from none. With
 //! FORCE, always takes units from all keys.
 
-use super::{ALGORITHM, COST, FORCE, GRID, Options, Quota, intent, reply};
+use super::{ALGORITHM, COST, FORCE, GRID, Options, Quota, reply};
 use crate::commands::args::Args;
 use crate::error::Error;
 use crate::limits::{Limit, stats};
@@ -47,14 +47,14 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     }
 
     let mut assessments = SmallVec::new();
-    if assess_all(ctx, keys, &calls, intent(options.is_forced), &mut assessments)? {
+    if assess_all(ctx, keys, &calls, options.intent, &mut assessments)? {
         // The server may have deleted an expired key when the key was opened. Listeners of that event may have changed
         // keys that were assessed before. A key expires at most once during a command, so a second pass is enough.
         assessments.clear();
-        assess_all(ctx, keys, &calls, intent(options.is_forced), &mut assessments)?;
+        assess_all(ctx, keys, &calls, options.intent, &mut assessments)?;
     }
     let fits = assessments.iter().all(|assessment| assessment.fits);
-    let takes = fits || options.is_forced;
+    let takes = fits || options.intent == Intent::Force;
     // Only one key is open at a time. Events are sent after all changes.
     let mut events = SmallVec::<[PendingEvents; 2]>::new();
     for ((&key, &call), assessment) in keys.iter().zip(&calls).zip(&mut assessments) {

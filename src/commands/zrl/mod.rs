@@ -50,7 +50,7 @@ pub struct Options {
     costs: SmallVec<[u64; 1]>,
     algorithms: SmallVec<[Algorithm; 1]>,
     grid: Option<Millis>,
-    pub is_forced: bool,
+    pub intent: Intent,
 }
 
 impl Options {
@@ -86,7 +86,8 @@ impl Options {
         if !(fits(costs.len()) && fits(algorithms.len()) && has_use) {
             return Err(Error::Syntax);
         }
-        Ok(Options { costs, algorithms, grid, is_forced })
+        let intent = if is_forced { Intent::Force } else { Intent::Take };
+        Ok(Options { costs, algorithms, grid, intent })
     }
 
     /// Returns the call on a key.
@@ -107,18 +108,14 @@ fn of_key<T: Copy>(values: &[T], key: usize) -> Option<T> {
     if let [one] = *values { Some(one) } else { values.get(key).copied() }
 }
 
-/// Parses the arguments of CHECK and PEEK: the key, the call, and whether FORCE is given.
-pub fn parse<'a>(ctx: &Context, arguments: &'a [Str<'a>]) -> Result<(Str<'a>, Call, bool), Error> {
+/// Parses the arguments of CHECK and PEEK.
+pub fn parse<'a>(ctx: &Context, arguments: &'a [Str<'a>]) -> Result<(Str<'a>, Call, Intent), Error> {
     let now = ctx.now();
     let mut args = Args::new(arguments);
     let key = args.string()?;
     let quota = Quota::parse(&mut args)?;
     let options = Options::parse(&mut args, 1)?;
-    Ok((key, options.call(0, quota, now)?, options.is_forced))
-}
-
-pub fn intent(is_forced: bool) -> Intent {
-    if is_forced { Intent::Force } else { Intent::Take }
+    Ok((key, options.call(0, quota, now)?, options.intent))
 }
 
 pub fn reply(ctx: &Context, verdict: &Verdict) {

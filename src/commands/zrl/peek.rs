@@ -23,10 +23,10 @@ pub const SPEC: Spec = Spec {
 };
 
 pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
-    let (key, call, is_forced) = parse(ctx, arguments)?;
+    let (key, call, intent) = parse(ctx, arguments)?;
     let mut limit = Limit::<Reading>::open(ctx, key)?;
     let mut verdict = limit.assess(call, Intent::Peek)?.verdict;
-    if is_forced {
+    if intent == Intent::Force {
         verdict = Verdict { allowed: true, retry_after: Some(0), ..verdict };
     }
     reply(limit.ctx(), &verdict);

@@ -7,7 +7,7 @@
 //! | ZCARD                         | the total of the newest slot minus the total before the first slot in use  |
 //! | ZADD                          | one slot is written                                                        |
 
-use super::ring::{self, Ring, Slot, Usage};
+use super::ring::{self, Ring, RingSlot, Usage};
 use super::{Assessed, Call, Foreign, Lifetime, LimitUsage, Policy, Update, remaining};
 use crate::model::time::{self, Millis};
 
@@ -111,11 +111,11 @@ impl Sliding<'_> {
         let (until, policy) = (self.until, &self.call.policy);
         let lifetime = Lifetime::lingering(until, policy.window);
         let Some((ring, usage)) = self.ring else {
-            let text = ring::begin(self.call.now, Slot { at: until, taken: more }, policy.room_for(2));
+            let text = ring::begin(self.call.now, RingSlot { at: until, taken: more }, policy.room_for(2));
             return Update::Replace { text, lifetime };
         };
         let len = ring.len();
-        let slot = Slot { at: until, taken: ring.newest().taken.wrapping_add(more.min(time::MAX - usage.units)) };
+        let slot = RingSlot { at: until, taken: ring.newest().taken.wrapping_add(more.min(time::MAX - usage.units)) };
         // The slots in use that stay. The new slot replaces slots at `until` or later. Such slots exist if `until` has
         // not changed, if the window has become shorter, or if the clock has stepped back.
         let kept = usage.first..ring.find(usage.first, |slot| slot.at < until);
