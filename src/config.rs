@@ -1,6 +1,6 @@
 //! The module's settings (redis.conf, CONFIG SET) and its version.
 
-use crate::server::setting::{Flag, Number, Setting};
+use crate::server::setting::{Flag, Number};
 use std::ffi::{CStr, c_int};
 
 // Each setting has a name, a default and, for numbers, a range. `redis.conf.example` and docs/observability.md explain
@@ -19,7 +19,9 @@ pub static SWEEP_MAX_DUTY: Number = Number::new("sweep-max-duty", 25, 1..=90);
 /// Whether the sweeper publishes a message for each deleted member.
 pub static ANNOUNCE_MEMBERS: Flag = Flag::new("announce-members", false);
 
-pub static SETTINGS: [&dyn Setting; 4] = [&SWEEP, &SWEEP_SLICE_US, &SWEEP_MAX_DUTY, &ANNOUNCE_MEMBERS];
+pub static FLAGS: [&Flag; 2] = [&SWEEP, &ANNOUNCE_MEMBERS];
+
+pub static NUMBERS: [&Number; 2] = [&SWEEP_SLICE_US, &SWEEP_MAX_DUTY];
 
 pub const VERSION: &CStr = match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
     Ok(version) => version,

@@ -65,9 +65,9 @@ fn load(ctx: &mut Context, arguments: &[Str<'_>]) -> Result<(), String> {
         let names: Vec<_> = missing.iter().map(|command| command.to_string_lossy()).collect();
         return Err(format!("the server lacks {}; remove 'rename-command'", names.join(", ")));
     }
-    server::product::find_out(ctx);
+    server::slots::find_out_product(ctx);
     server::log_panics();
-    setting::register(ctx, &config::SETTINGS)?;
+    setting::register(ctx, &config::FLAGS, &config::NUMBERS)?;
     command::set_options(ctx);
     let refused = |command::Refused(name)| format!("the server refused the command {}", name.to_string_lossy());
     command::register(ctx, commands::SETS, Some("sortedset")).map_err(refused)?;

@@ -106,12 +106,8 @@ impl<'a> Args<'a> {
     }
 
     /// Returns an option's value. If the value is missing, the error is a syntax error, not `Arity`.
-    fn value(&mut self) -> Result<Str<'a>, Error> {
-        self.string().map_err(|_| Error::Syntax)
-    }
-
     pub fn word(&mut self) -> Result<Str<'a>, Error> {
-        self.value()
+        self.string().map_err(|_| Error::Syntax)
     }
 
     /// Parses a claim's token. Accepts any integer. An integer that no claim returned matches no job.
@@ -122,7 +118,7 @@ impl<'a> Args<'a> {
 
     /// Parses a duration of at least 1 ms.
     pub fn duration(&mut self) -> Result<Millis, Error> {
-        match time::parse(self.value()?.bytes(), Unit::Seconds) {
+        match time::parse(self.word()?.bytes(), Unit::Seconds) {
             Some(0) | None => Err(Error::Duration),
             Some(duration) => Ok(duration),
         }
@@ -130,12 +126,12 @@ impl<'a> Args<'a> {
 
     /// Parses a duration, which may be 0.
     pub fn wait(&mut self) -> Result<Millis, Error> {
-        time::parse(self.value()?.bytes(), Unit::Seconds).ok_or(Error::Wait)
+        time::parse(self.word()?.bytes(), Unit::Seconds).ok_or(Error::Wait)
     }
 
     /// Parses the value of `AT`.
     pub fn instant(&mut self) -> Result<Millis, Error> {
-        time::instant(self.value()?.bytes()).ok_or(Error::Instant)
+        time::instant(self.word()?.bytes()).ok_or(Error::Instant)
     }
 
     /// Parses a limit: 1 to 2^53-1.
@@ -145,23 +141,23 @@ impl<'a> Args<'a> {
 
     /// Parses a cost: 0 to 2^53-1.
     pub fn units(&mut self) -> Result<u64, Error> {
-        let text = self.value()?;
+        let text = self.word()?;
         let units = integer(text.bytes()).ok_or(Error::NotAnInteger)?;
         u64::try_from(units).ok().filter(|&units| units <= MAX_UNITS).ok_or(Error::Units)
     }
 
     pub fn integer(&mut self) -> Result<i64, Error> {
-        integer(self.value()?.bytes()).ok_or(Error::NotAnInteger)
+        integer(self.word()?.bytes()).ok_or(Error::NotAnInteger)
     }
 
     /// Parses a finite double.
     pub fn float(&mut self) -> Result<f64, Error> {
-        float(self.value()?.bytes()).ok_or(Error::NotAFloat)
+        float(self.word()?.bytes()).ok_or(Error::NotAFloat)
     }
 
     /// Parses a count: 0 to 2^63-1.
     pub fn count(&mut self) -> Result<u64, Error> {
-        let count = integer(self.value()?.bytes()).ok_or(Error::NotAnInteger)?;
+        let count = integer(self.word()?.bytes()).ok_or(Error::NotAnInteger)?;
         u64::try_from(count).map_err(|_| Error::Negative)
     }
 
@@ -175,13 +171,13 @@ impl<'a> Args<'a> {
 
     /// Parses a worker name: 1 to 255 bytes.
     pub fn worker(&mut self) -> Result<&'a [u8], Error> {
-        let worker = self.value()?.bytes();
+        let worker = self.word()?.bytes();
         if (1..=MAX_WORKER).contains(&worker.len()) { Ok(worker) } else { Err(Error::Worker) }
     }
 
     /// Parses a job ID, which must not be empty.
     pub fn id(&mut self) -> Result<&'a [u8], Error> {
-        let id = self.value()?.bytes();
+        let id = self.word()?.bytes();
         if id.is_empty() { Err(Error::EmptyId) } else { Ok(id) }
     }
 
@@ -244,82 +240,4 @@ pub fn flag(flag: &mut bool) -> Result<(), Error> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::{any_text, fuzzing};
-    use proptest::prelude::*;
-
-    #[test]
-    fn integers_are_read_as_strictly_as_the_server_reads_them() {
-        for (text, value) in
-            [("0", 0), ("-1", -1), ("9223372036854775807", i64::MAX), ("-9223372036854775808", i64::MIN)]
-        {
-            assert_eq!(integer(text.as_bytes()), Some(value));
-        }
-        for bad in ["", "-", "+1", " 1", "1 ", "01", "-0", "00", "0x1", "1.0", "1e3", "9223372036854775808", "1\0"] {
-            assert_eq!(integer(bad.as_bytes()), None, "{bad:?}");
-        }
-    }
-
-    #[test]
-    fn floats_are_decimal_and_finite() {
-        for (text, value) in [
-            ("0", 0.0),
-            ("-0", 0.0),
-            ("0e9", 0.0),
-            ("-1.5", -1.5),
-            (".5", 0.5),
-            ("5.", 5.0),
-            ("1e+20", 1e20),
-            ("1E-7", 1e-7),
-            ("1.7976931348623157e308", f64::MAX),
-            ("5e-324", 5e-324),
-        ] {
-            assert_eq!(float(text.as_bytes()), Some(value), "{text}");
-        }
-        for bad in [
-            "", "-", ".", "+1", " 1", "1 ", "1,5", "0x1", "1e", "e1", "1e999", "1e-999", "--1", "1.2.3", "1_0", "nan",
-            "inf", "-inf", "infinity", "1\0",
-        ] {
-            assert_eq!(float(bad.as_bytes()), None, "{bad:?}");
-        }
-    }
-
-    #[test]
-    fn an_option_may_be_given_once() {
-        let (mut set, mut value) = (false, None);
-        assert_eq!((flag(&mut set), flag(&mut set)), (Ok(()), Err(Error::Syntax)));
-        assert_eq!((once(&mut value, 1), once(&mut value, 1)), (Ok(()), Err(Error::Syntax)));
-    }
-
-    proptest! {
-        #![proptest_config(fuzzing())]
-
-        #[test]
-        fn an_integer_is_what_would_be_written_for_it_and_nothing_else(text in any_text()) {
-            if let Some(value) = integer(&text) {
-                prop_assert_eq!(value.to_string().into_bytes(), text);
-            }
-        }
-
-        #[test]
-        fn every_integer_is_read(value in any::<i64>()) {
-            prop_assert_eq!(integer(value.to_string().as_bytes()), Some(value));
-        }
-
-        #[test]
-        fn a_float_is_finite_and_what_the_text_says(text in any_text()) {
-            if let Some(value) = float(&text) {
-                prop_assert!(value.is_finite());
-                let text = String::from_utf8(text).expect("digits, signs, a point");
-                prop_assert!(text.parse::<f64>() == Ok(value));
-                prop_assert!(!text.contains(|c: char| c.is_whitespace() || c.is_control()));
-            }
-        }
-
-        #[test]
-        fn every_finite_float_is_read(value in any::<f64>()) {
-            prop_assert_eq!(float(value.to_string().as_bytes()), Some(value).filter(|value| value.is_finite()));
-        }
-    }
-}
+mod tests;

@@ -1,20 +1,112 @@
 //! Rate limits, which are plain strings with a recognizable format.
 //!
-//! [`Limit`] is an open limit. A command assesses the limit and then commits it, with or without a change. [`effects`]
-//! replicates all changes with the server's own commands and absolute values, and sends the keyspace events.
-//! [`crate::model::limit`] has the algorithms.
+//! [`Limit`] is an open limit. A command assesses the limit and then commits it, with or without a change. `commit`
+//! replicates the change with the server's own commands and absolute values. [`crate::model::limit`] has the
+//! algorithms.
 
-pub mod effects;
-mod limit;
 pub mod stats;
 
-pub use limit::{Limit, usage_of};
-
 use crate::error::Error;
-use crate::model::limit::Foreign;
+use crate::model::limit::{Algorithm, Assessment, Call, Foreign, Intent, StoredLimit, Update, assess};
+use crate::model::time::Decimal;
+use crate::server::context::{EventClass, PendingEvents};
+use crate::server::key::{Key, Mode, Writing};
+use crate::server::text::Text;
+use crate::server::{Context, Str};
 
 impl From<Foreign> for Error {
     fn from(_: Foreign) -> Error {
         Error::NotLimit
+    }
+}
+
+/// An open string that is a limit, or a missing key that can become one.
+pub struct Limit<'k, M: Mode> {
+    text: Text<'k, M>,
+    name: Str<'k>,
+}
+
+impl<'k, M: Mode> Limit<'k, M> {
+    /// Opens a key that holds a string or is missing.
+    pub fn open(ctx: &'k mut Context, name: Str<'k>) -> Result<Limit<'k, M>, Error> {
+        let text = Text::new(Key::open(ctx, name)).ok_or(Error::WrongType)?;
+        Ok(Limit { text, name })
+    }
+
+    /// Returns the stored limit, or `None` if the key is missing. Returns an error if the string is not a limit.
+    pub fn stored(&mut self) -> Result<Option<StoredLimit<'_>>, Error> {
+        let expires_at = self.text.expires_at();
+        Ok(self.text.bytes().map(|text| StoredLimit::parse(text, expires_at)).transpose()?)
+    }
+
+    pub fn assess(&mut self, call: Call, intent: Intent) -> Result<Assessment, Error> {
+        assess(call, intent, self.text.bytes()).or_else(|Foreign| {
+            let is_same = |stored| match call.policy.algorithm {
+                Algorithm::Sliding => matches!(stored, StoredLimit::Sliding(_)),
+                Algorithm::Fixed => matches!(stored, StoredLimit::Fixed(_)),
+                Algorithm::Leaky => matches!(stored, StoredLimit::Leaky(_)),
+            };
+            Err(if self.stored()?.is_none_or(is_same) { Error::NotLimit } else { Error::OtherAlgorithm })
+        })
+    }
+
+    pub fn is_missing(&self) -> bool {
+        self.text.is_missing()
+    }
+
+    pub fn ctx(&self) -> &Context {
+        self.text.key.ctx()
+    }
+}
+
+impl<'k> Limit<'k, Writing> {
+    /// Makes and replicates a change, and signals it to WATCH and client-side caching. If `update` is `None`, as for a
+    /// denied check, only closes the key.
+    pub fn commit(self, update: Option<Update>) -> (&'k mut Context, PendingEvents) {
+        let mut events = PendingEvents::default();
+        let Limit { mut text, name } = self;
+        let ctx = match update {
+            None => return (text.key.close(), events),
+            Some(Update::Remove) if text.is_missing() => return (text.key.close(), events),
+            Some(Update::Replace { text: bytes, lifetime }) => {
+                let before = text.expires_at();
+                let at = lifetime.expires_at(before);
+                let keeps_ttl = text.set(&bytes);
+                if !(keeps_ttl && before == Some(at)) {
+                    text.key.expire_at(at);
+                }
+                let ctx = text.key.close();
+                ctx.replicate_bytes(c"SET", name, &[&bytes, b"PXAT", Decimal::of(at).as_bytes()]);
+                events.add(EventClass::String, c"set");
+                ctx
+            }
+            Some(Update::Overwrite { parts, lifetime }) => {
+                let before = lifetime.and_then(|_| text.expires_at());
+                parts.iter().for_each(|part| text.set_part(part.at, &part.bytes));
+                let at = lifetime.map(|lifetime| lifetime.expires_at(before)).filter(|&at| before != Some(at));
+                if let Some(at) = at {
+                    text.key.expire_at(at);
+                }
+                let ctx = text.key.close();
+                for part in parts {
+                    let at = Decimal::of(part.at as u64);
+                    ctx.replicate_bytes(c"SETRANGE", name, &[at.as_bytes(), &part.bytes]);
+                    events.add(EventClass::String, c"setrange");
+                }
+                if let Some(at) = at {
+                    ctx.replicate_bytes(c"PEXPIREAT", name, &[Decimal::of(at).as_bytes()]);
+                    events.add(EventClass::Generic, c"expire");
+                }
+                ctx
+            }
+            Some(Update::Remove) => {
+                let ctx = text.key.unlink();
+                ctx.replicate(c"UNLINK", &[name]);
+                events.add(EventClass::Generic, c"del");
+                ctx
+            }
+        };
+        ctx.signal_modified(name);
+        (ctx, events)
     }
 }

@@ -45,7 +45,7 @@ use super::string::{OwnedStr, Str};
 use lazy_static::lazy_static;
 use redis_module::raw::{self, RedisModuleCtx};
 use std::collections::HashMap;
-use std::ffi::c_int;
+use std::ffi::{CStr, c_int};
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -72,14 +72,6 @@ pub(super) fn end_turn(ctx: &Context) {
     TURN.with(ctx, |turn| *turn = None);
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Checks {
-    /// The checks of the cluster.
-    Slot,
-    /// The checks of the cluster, and the checks that refuse writes.
-    Write,
-}
-
 impl Context {
     /// Whether this server may write without a client's command now. Covers the checks that do not depend on the key.
     pub fn may_write_by_itself(&self) -> bool {
@@ -89,7 +81,7 @@ impl Context {
     /// Whether this server may change `key` without a client's command now, such as to delete its expired members or to
     /// set its TTL.
     pub fn may_change(&mut self, key: Str<'_>) -> bool {
-        self.may_write_by_itself() && (!self.is_in_cluster() || self.passes(key, Checks::Slot))
+        self.may_write_by_itself() && (!self.is_in_cluster() || self.passes(key, [c"Dv", c"v"]))
     }
 
     /// Whether this server would accept the claim of a client that waits for `key`. A writable replica accepts claims,
@@ -104,7 +96,7 @@ impl Context {
         if let Some(answer) = TURN.with(self, |turn| turn.as_ref()?.get(name).copied()) {
             return answer;
         }
-        let answer = self.passes(key, Checks::Write);
+        let answer = self.passes(key, [c"SDv", c"Sv"]);
         TURN.with(self, |turn| turn.as_mut().map(|turn| turn.insert(name.into(), answer)));
         answer
     }
@@ -118,8 +110,9 @@ impl Context {
         self.flags() & raw::REDISMODULE_CTX_FLAGS_CLUSTER as c_int != 0
     }
 
-    /// Whether the server would accept a write command with this key.
-    fn passes(&mut self, key: Str<'_>, checks: Checks) -> bool {
+    /// Whether the server would accept a write command with this key. `dry` is the format of a dry run, `plain` that of
+    /// Redis 7.0.
+    fn passes(&mut self, key: Str<'_>, [dry, plain]: [&CStr; 2]) -> bool {
         let asker = self.asker();
         // SAFETY: the context is the asker's, which exists until the module is unloaded.
         if unsafe { api!(RedisModule_SelectDb(asker, self.database())) } != raw::REDISMODULE_OK as c_int {
@@ -127,12 +120,7 @@ impl Context {
         }
         // SAFETY: takes no arguments.
         let is_dry = unsafe { api!(RedisModule_GetServerVersion()) } >= DRY_RUN_SINCE;
-        let format = match (checks, is_dry) {
-            (Checks::Slot, true) => c"Dv",
-            (Checks::Write, true) => c"SDv",
-            (Checks::Slot, false) => c"v",
-            (Checks::Write, false) => c"Sv",
-        };
+        let format = if is_dry { dry } else { plain };
         let [when, later] = [&b"1"[..], b"GT"].map(OwnedStr::new);
         // SAFETY: the asker's context exists until the module is unloaded. The server's lock is held, as there is a
         // context of a call.

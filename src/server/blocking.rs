@@ -76,18 +76,6 @@ fn wakes_by_name() -> bool {
     has_api!(RedisModule_BlockClientOnKeysWithFlags)
 }
 
-/// The context of the current command, if its client can still be blocked.
-static COMMAND: AtomicPtr<RedisModuleCtx> = AtomicPtr::new(null_mut());
-
-/// Runs a command, which must not panic. The command may block its client once.
-pub(super) fn as_command<R>(ctx: &mut Context, run: impl FnOnce(&mut Context) -> R) -> R {
-    // Calls nest: a listener of keyspace events may call commands of the module.
-    let outer = COMMAND.swap(ctx.as_ptr(), Ordering::Relaxed);
-    let result = run(ctx);
-    COMMAND.store(outer, Ordering::Relaxed);
-    result
-}
-
 impl Context {
     /// Whether the client can be blocked: not in a transaction, in a script or for another module.
     pub fn may_block(&self) -> bool {
@@ -102,10 +90,9 @@ impl Context {
     /// Blocks the client until it is woken and can be served, but at most `timeout` ms. 0 means no time-out. `name` is
     /// the key name given to the server. The command must not reply.
     ///
-    /// Panics outside of a command that [may block](Context::may_block), or if the command has already blocked its client.
+    /// A command calls this function once, if it [may block](Context::may_block).
     pub fn block<W: Wait>(&self, name: &[u8], timeout: Millis, wait: W) -> Blocked {
-        let command = COMMAND.swap(null_mut(), Ordering::Relaxed);
-        assert!(self.may_block() && command == self.as_ptr(), "a client is blocked once, by its own command");
+        assert!(self.may_block(), "only a client's own command can block it");
         note_begun();
         let timeout = c_longlong::try_from(timeout).unwrap_or(c_longlong::MAX / 2);
         let name = OwnedStr::new(name);
@@ -178,6 +165,8 @@ unsafe extern "C" fn before_sleep(ctx: *mut RedisModuleCtx, _event: RedisModuleE
     authority::end_turn(&holder);
 }
 
+/// # Safety
+/// `ctx` must be the context of a call, and `wait` the data of a blocked client.
 unsafe fn is_servable<W: Wait>(ctx: *mut RedisModuleCtx, wait: *mut c_void) -> bool {
     // SAFETY: the pointer is the box made for this client. The server runs one callback of a client at a time.
     let wait = unsafe { &mut *wait.cast::<W>() };
@@ -186,64 +175,43 @@ unsafe fn is_servable<W: Wait>(ctx: *mut RedisModuleCtx, wait: *mut c_void) -> b
     catch_panic(|| wait.is_servable(&mut ctx)).unwrap_or(false)
 }
 
+/// Replies to a blocked client.
+///
 /// # Safety
-/// `ctx` must be the context of a callback of a client blocked by [`Context::block`].
-unsafe fn private_data(ctx: *mut RedisModuleCtx) -> *mut c_void {
-    // SAFETY: the caller guarantees it.
-    unsafe { api!(RedisModule_GetBlockedClientPrivateData(ctx)) }
+/// `ctx` must be the context of a callback of a client blocked by [`Context::block`], and `wait` the data of the client.
+unsafe fn reply<W: Wait>(ctx: *mut RedisModuleCtx, wait: *mut c_void, reply: fn(&mut W, &mut Context)) -> c_int {
+    // SAFETY: the pointer is the box made for this client. The server runs one callback of a client at a time.
+    let wait = unsafe { &mut *wait.cast::<W>() };
+    // SAFETY: the context is valid during this call.
+    let mut ctx = unsafe { Context::from_raw(ctx) };
+    ctx.replying(|ctx| reply(wait, ctx));
+    raw::REDISMODULE_OK as c_int
 }
 
-unsafe extern "C" fn serve<W: Wait>(
-    ctx: *mut RedisModuleCtx,
-    _argv: *mut *mut RedisModuleString,
-    _argc: c_int,
-) -> c_int {
+unsafe extern "C" fn serve<W: Wait>(ctx: *mut RedisModuleCtx, _: *mut *mut RedisModuleString, _: c_int) -> c_int {
     // SAFETY: the server calls this function for a client blocked by `Context::block`.
-    let wait = unsafe { private_data(ctx) };
+    let wait = unsafe { api!(RedisModule_GetBlockedClientPrivateData(ctx)) };
     // SAFETY: these are the client's data and context.
     if unsafe { is_servable::<W>(ctx, wait) } {
         // SAFETY: as above.
-        unsafe { serve_now::<W>(ctx, wait) };
-        raw::REDISMODULE_OK as c_int
+        unsafe { reply(ctx, wait, W::serve) }
     } else {
         raw::REDISMODULE_ERR as c_int
     }
 }
 
-/// # Safety
-/// `ctx` must be the context of a callback of a blocked client, and `wait` that client's data.
-unsafe fn serve_now<W: Wait>(ctx: *mut RedisModuleCtx, wait: *mut c_void) {
-    // SAFETY: the caller guarantees it.
-    let wait = unsafe { &mut *wait.cast::<W>() };
-    // SAFETY: the context is valid during this call.
-    let mut ctx = unsafe { Context::from_raw(ctx) };
-    ctx.replying(|ctx| wait.serve(ctx));
-}
-
-unsafe extern "C" fn time_out<W: Wait>(
-    ctx: *mut RedisModuleCtx,
-    _argv: *mut *mut RedisModuleString,
-    _argc: c_int,
-) -> c_int {
+unsafe extern "C" fn time_out<W: Wait>(ctx: *mut RedisModuleCtx, _: *mut *mut RedisModuleString, _: c_int) -> c_int {
     // SAFETY: the server calls this function for a client blocked by `Context::block`.
-    let wait = unsafe { private_data(ctx) };
-    // SAFETY: the context is valid during this call. The `Context` serves only as proof of the lock, and is not used after the next one is
-    // made.
+    let wait = unsafe { api!(RedisModule_GetBlockedClientPrivateData(ctx)) };
+    // SAFETY: the context is valid during this call. The `Context` serves only as proof of the lock, and is not used
+    // after the next one is made.
     let holder = unsafe { Context::from_raw(ctx) };
     let is_woken = BLOCKED.with(&holder, |clients| clients.woken.contains(&wait));
     // Redis 7.0: the client was woken before its time-out, so it is checked first.
     // SAFETY: these are the client's data and context.
-    if SERVED.load(Ordering::Relaxed) == wait || is_woken && unsafe { is_servable::<W>(ctx, wait) } {
-        // SAFETY: as above.
-        unsafe { serve_now::<W>(ctx, wait) };
-        return raw::REDISMODULE_OK as c_int;
-    }
-    // SAFETY: the pointer is the box made for this client. The server runs one callback of a client at a time.
-    let wait = unsafe { &mut *wait.cast::<W>() };
-    // SAFETY: the context is valid during this call.
-    let mut ctx = unsafe { Context::from_raw(ctx) };
-    ctx.replying(|ctx| wait.time_out(ctx));
-    raw::REDISMODULE_OK as c_int
+    let is_served = SERVED.load(Ordering::Relaxed) == wait || is_woken && unsafe { is_servable::<W>(ctx, wait) };
+    // SAFETY: as above.
+    unsafe { reply(ctx, wait, if is_served { W::serve } else { W::time_out }) }
 }
 
 unsafe extern "C" fn end<W: Wait>(ctx: *mut RedisModuleCtx, wait: *mut c_void) {

@@ -1,6 +1,5 @@
 //! Registers commands with the server, and calls their functions.
 
-use super::blocking;
 use super::context::Context;
 use super::panic::catch_panic;
 use super::slots;
@@ -37,64 +36,68 @@ pub enum Keys {
     },
 }
 
+/// One key, or counted keys.
+struct KeySpec {
+    /// The index of the key among the arguments. The index of `numkeys`, if the keys are counted.
+    at: usize,
+    access: Access,
+    is_counted: bool,
+}
+
 impl Keys {
+    fn specs(self) -> impl Iterator<Item = KeySpec> {
+        let one = |access| KeySpec { at: 0, access, is_counted: false };
+        let counted = |at, access| KeySpec { at, access, is_counted: true };
+        let specs = match self {
+            Keys::None => [None, None],
+            Keys::First(access) => [Some(one(access)), None],
+            Keys::Counted(access) => [Some(counted(0, access)), None],
+            Keys::Stored { stored, counted: access } => [Some(one(stored)), Some(counted(1, access))],
+        };
+        specs.into_iter().flatten()
+    }
+
     /// Whether the server has to ask the module which arguments are keys.
     fn are_counted(self) -> bool {
-        !matches!(self, Keys::None | Keys::First(_))
+        matches!(self, Keys::Counted(_) | Keys::Stored { .. })
     }
 
-    /// Returns the indexes of the keys among the arguments, and the access to each key.
-    fn among(self, arguments: &[Str<'_>]) -> Vec<(usize, Access)> {
-        let counted = |numkeys: usize, access| {
-            let count = counted_keys(arguments.get(numkeys..).unwrap_or_default());
-            (0..count).map(move |key| (numkeys + 1 + key, access))
-        };
-        match self {
-            Keys::None => Vec::new(),
-            Keys::First(access) => vec![(0, access)],
-            Keys::Counted(access) => counted(0, access).collect(),
-            Keys::Stored { stored, counted: access } => {
-                let mut keys: Vec<_> = counted(1, access).collect();
-                if !keys.is_empty() {
-                    keys.insert(0, (0, stored));
+    /// Returns the indexes of the keys among the arguments, and the access to each key. Returns no keys if `numkeys` is
+    /// not a positive number or exceeds the number of arguments. The command itself then returns the error.
+    fn among(self, arguments: &[Str<'_>]) -> Option<Vec<(usize, Access)>> {
+        let mut keys = Vec::new();
+        for KeySpec { at, access, is_counted } in self.specs() {
+            if is_counted {
+                let (numkeys, rest) = arguments.get(at..)?.split_first()?;
+                let count = digits(numkeys.bytes()).and_then(|count| usize::try_from(count).ok())?;
+                if !(1..=rest.len()).contains(&count) {
+                    return None;
                 }
-                keys
+                keys.extend((1..=count).map(|key| (at + key, access)));
+            } else {
+                keys.push((at, access));
             }
         }
+        Some(keys)
     }
 }
 
+/// The access to a key. The values are the server's flags.
 #[derive(Clone, Copy)]
+#[repr(u32)]
 pub enum Access {
     /// Reads the value and returns it.
-    Read,
+    Read = raw::REDISMODULE_CMD_KEY_RO | raw::REDISMODULE_CMD_KEY_ACCESS,
     /// Adds to the value.
-    Insert,
+    Insert = raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_INSERT,
     /// Changes the value.
-    Update,
+    Update = raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_UPDATE,
     /// Reads the value, returns it, and removes parts of it.
-    Take,
+    Take = raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_ACCESS | raw::REDISMODULE_CMD_KEY_DELETE,
     /// Removes parts of the value.
-    Delete,
+    Delete = raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_DELETE,
     /// Changes the value and returns it.
-    Exchange,
-}
-
-impl Access {
-    const fn flags(self) -> u64 {
-        (match self {
-            Access::Read => raw::REDISMODULE_CMD_KEY_RO | raw::REDISMODULE_CMD_KEY_ACCESS,
-            Access::Insert => raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_INSERT,
-            Access::Update => raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_UPDATE,
-            Access::Take => {
-                raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_ACCESS | raw::REDISMODULE_CMD_KEY_DELETE
-            }
-            Access::Delete => raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_DELETE,
-            Access::Exchange => {
-                raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_ACCESS | raw::REDISMODULE_CMD_KEY_UPDATE
-            }
-        }) as u64
-    }
+    Exchange = raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_ACCESS | raw::REDISMODULE_CMD_KEY_UPDATE,
 }
 
 /// An argument, as in COMMAND DOCS.
@@ -234,20 +237,11 @@ pub unsafe fn enter(
     // SAFETY: the server keeps the arguments alive and unchanged during this call.
     let arguments = unsafe { Str::arguments(argv, argc) }.get(1..).unwrap_or_default();
     if spec.keys.are_counted() && ctx.asks_for_key_positions() {
-        catch_panic(|| ctx.tell_key_positions(&spec.keys.among(arguments)));
+        catch_panic(|| ctx.tell_key_positions(&spec.keys.among(arguments).unwrap_or_default()));
         return raw::REDISMODULE_OK as c_int;
     }
-    let run = |ctx: &mut Context| run(ctx, arguments).unwrap_or_else(|error| ctx.reply_error(error));
-    blocking::as_command(&mut ctx, |ctx| ctx.replying(run));
+    ctx.replying(|ctx| run(ctx, arguments).unwrap_or_else(|error| ctx.reply_error(error)));
     raw::REDISMODULE_OK as c_int
-}
-
-/// Returns the number of keys after `numkeys`. Returns 0 if `numkeys` is not a positive number or exceeds the number of
-/// arguments. The server then finds no keys, and the command itself returns the error.
-fn counted_keys(arguments: &[Str<'_>]) -> usize {
-    let Some((numkeys, rest)) = arguments.split_first() else { return 0 };
-    let keys = digits(numkeys.bytes()).and_then(|keys| usize::try_from(keys).ok());
-    keys.filter(|&keys| keys <= rest.len()).unwrap_or(0)
 }
 
 impl Context {
@@ -262,7 +256,7 @@ impl Context {
             // The command's name precedes the arguments.
             let Ok(position) = c_int::try_from(at + 1) else { continue };
             // SAFETY: as above, and the position is that of an argument.
-            unsafe { api!(RedisModule_KeyAtPosWithFlags(self.as_ptr(), position, access.flags() as c_int)) };
+            unsafe { api!(RedisModule_KeyAtPosWithFlags(self.as_ptr(), position, *access as c_int)) };
         }
     }
 }
@@ -293,12 +287,8 @@ pub fn register(ctx: &Context, table: &[Command], extra: Option<&'static str>) -
 
 fn register_one(ctx: &Context, command: &Command, extra: Option<&'static str>) -> Option<()> {
     let spec = command.spec;
-    let (first, last, step) = match spec.keys {
-        Keys::First(_) => (1, 1, 1),
-        Keys::None | Keys::Counted(_) => (0, 0, 0),
-        // Only the first key is at a fixed position. The server describes ZUNIONSTORE in the same way.
-        Keys::Stored { .. } => (1, 1, 1),
-    };
+    // Only a key that is the first argument is at a fixed position. The server describes ZUNIONSTORE in the same way.
+    let is_first = c_int::from(matches!(spec.keys, Keys::First(_) | Keys::Stored { .. }));
     let flags = flags(spec);
     // SAFETY: the context is that of the module's loading. The strings are NUL-terminated constants.
     let status = unsafe {
@@ -307,9 +297,9 @@ fn register_one(ctx: &Context, command: &Command, extra: Option<&'static str>) -
             spec.name.as_ptr(),
             Some(command.handler),
             flags.as_ptr(),
-            first,
-            last,
-            step
+            is_first,
+            is_first,
+            is_first
         ))
     };
     is_ok(status)?;
@@ -373,7 +363,8 @@ static LAYOUT: raw::RedisModuleCommandInfoVersion = raw::RedisModuleCommandInfoV
 fn describe(command: *mut raw::RedisModuleCommand, spec: &Spec) -> Option<()> {
     let mut lists = Vec::new();
     let arguments = arguments(spec.arguments, &mut lists);
-    let mut keys = key_specs(spec.keys);
+    // A zeroed element ends the list.
+    let mut keys: Vec<_> = spec.keys.specs().map(key_spec).chain([no_key_spec()]).collect();
     let info = raw::RedisModuleCommandInfo {
         version: &raw const LAYOUT,
         summary: spec.summary.as_ptr(),
@@ -427,45 +418,25 @@ fn text(text: Option<&'static CStr>) -> *const c_char {
 }
 
 fn no_key_spec() -> RedisModuleCommandKeySpec {
-    // SAFETY: all fields are pointers and integers, for which zero is valid. The element ends the list.
+    // SAFETY: all fields are pointers and integers, for which zero is valid.
     unsafe { std::mem::zeroed() }
 }
 
-/// Returns the key specs, followed by a zeroed one.
-fn key_specs(keys: Keys) -> Vec<RedisModuleCommandKeySpec> {
-    match keys {
-        Keys::None => vec![no_key_spec()],
-        Keys::First(access) => vec![one_key(access), no_key_spec()],
-        Keys::Counted(access) => vec![counted_key_spec(1, access), no_key_spec()],
-        Keys::Stored { stored, counted } => vec![one_key(stored), counted_key_spec(2, counted), no_key_spec()],
-    }
-}
-
-/// Returns the spec of the first argument.
-fn one_key(access: Access) -> RedisModuleCommandKeySpec {
-    let mut spec = key_spec(1, access);
-    spec.find_keys_type = raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_RANGE;
-    spec.fk.range.lastkey = 0;
-    spec.fk.range.keystep = 1;
-    spec
-}
-
-/// Returns the spec of counted keys, whose number is the argument at `position`.
-fn counted_key_spec(position: c_int, access: Access) -> RedisModuleCommandKeySpec {
-    let mut spec = key_spec(position, access);
-    spec.find_keys_type = raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_KEYNUM;
-    // SAFETY: the union holds plain integers, and the line above selects this variant.
-    let keynum = unsafe { &mut spec.fk.keynum };
-    keynum.keynumidx = 0;
-    keynum.firstkey = 1;
-    keynum.keystep = 1;
-    spec
-}
-
-fn key_spec(position: c_int, access: Access) -> RedisModuleCommandKeySpec {
+fn key_spec(KeySpec { at, access, is_counted }: KeySpec) -> RedisModuleCommandKeySpec {
     let mut spec = no_key_spec();
-    spec.flags = access.flags();
+    spec.flags = access as u64;
     spec.begin_search_type = raw::RedisModuleKeySpecBeginSearchType_REDISMODULE_KSPEC_BS_INDEX;
-    spec.bs.index.pos = position;
+    // The command's name precedes the arguments.
+    spec.bs.index.pos = at as c_int + 1;
+    if is_counted {
+        spec.find_keys_type = raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_KEYNUM;
+        // SAFETY: the union holds plain integers, and the line above selects this variant.
+        let keynum = unsafe { &mut spec.fk.keynum };
+        (keynum.keynumidx, keynum.firstkey, keynum.keystep) = (0, 1, 1);
+    } else {
+        spec.find_keys_type = raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_RANGE;
+        spec.fk.range.lastkey = 0;
+        spec.fk.range.keystep = 1;
+    }
     spec
 }

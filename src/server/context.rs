@@ -64,7 +64,7 @@ impl PendingEvents {
 
     /// Sends the events. Listeners of other modules run and may do anything to any key.
     pub fn send(self, ctx: &mut Context, key: Str<'_>) {
-        for (class, event) in self.0 {
+        for &(class, event) in &self.0 {
             ctx.notify(class, event, key);
         }
     }

@@ -4,7 +4,7 @@ use super::context::Context;
 use super::defrag;
 use super::events::{self, Classes};
 use super::io::{Digest, Loader, Rewriter, Saver};
-use super::key::{Key, KeyHandle, Mode, WriteKey};
+use super::key::{Holds, Key, KeyHandle, Mode, WriteKey};
 use super::panic::{catch_panic, note_begun};
 use super::string::Str;
 use crate::error::Error;
@@ -139,9 +139,7 @@ impl<'k> WriteKey<'k> {
 }
 
 fn value_of<T: DataType>(key: &KeyHandle) -> Result<Option<NonNull<T>>, Error> {
-    // SAFETY: the handle is open, or null for a missing key.
-    let kind = unsafe { api!(RedisModule_KeyType(key.as_ptr())) } as isize;
-    if kind == raw::REDISMODULE_KEYTYPE_EMPTY {
+    if key.holds() == Holds::Nothing {
         return Ok(None);
     }
     // SAFETY: the handle is open. The result is null if the value is of no module's type.
@@ -173,40 +171,37 @@ unsafe extern "C" fn load<T: DataType>(io: *mut RedisModuleIO, number: c_int) ->
         let ctx = unsafe { Context::from_raw(api!(RedisModule_GetContextFromIO(io))) };
         events::subscribe(&ctx, T::EVENTS);
     }
-    // SAFETY: the server passes the stream of this call.
-    let mut from = unsafe { Loader::new(io) };
-    catch_panic(|| load_or_say_why::<T>(&mut from, number)).flatten().map_or(null_mut(), handed_over)
-}
-
-/// Decodes a value. If that fails, this function logs the reason. The server's own log line says only that the value
-/// does not end where it should.
-fn load_or_say_why<T: DataType>(from: &mut Loader<'_>, number: c_int) -> Option<T> {
-    if number != T::NUMBER {
-        from.complain(format_args!("written by a newer version of the module (encoding {number})"));
-        return None;
+    let mut from = Loader(io, PhantomData);
+    let value = catch_panic(|| match number == T::NUMBER {
+        true => T::load(&mut from),
+        false => Err(format!("written by a newer version of the module (encoding {number})")),
+    });
+    match value {
+        Some(Ok(value)) => handed_over(value),
+        Some(Err(why)) => {
+            // The server's own log line says only that the value does not end where it should.
+            from.complain(&why);
+            null_mut()
+        }
+        None => null_mut(),
     }
-    T::load(from).map_err(|why| from.complain(format_args!("{why}"))).ok()
 }
 
 unsafe extern "C" fn save<T: DataType>(io: *mut RedisModuleIO, value: *mut c_void) {
-    // SAFETY: the server passes the stream of this call and a value of this type.
-    let (mut to, value) = unsafe { (Saver::new(io), borrowed::<T>(value)) };
-    value.save(&mut to);
+    // SAFETY: the server passes a value of this type.
+    unsafe { borrowed::<T>(value) }.save(&mut Saver(io, PhantomData));
 }
 
 unsafe extern "C" fn rewrite<T: DataType>(io: *mut RedisModuleIO, key: *mut RedisModuleString, value: *mut c_void) {
-    // SAFETY: the server passes the stream, the key and a value of this type.
+    // SAFETY: the server passes the key and a value of this type.
     let (key, value) = unsafe { (Str::from_raw(key), borrowed::<T>(value)) };
     let Some(key) = key else { return };
-    // SAFETY: as above.
-    let mut to = unsafe { Rewriter::new(io, key) };
-    value.rewrite(&mut to);
+    value.rewrite(&mut Rewriter::new(io, key));
 }
 
 unsafe extern "C" fn digest<T: DataType>(digest: *mut RedisModuleDigest, value: *mut c_void) {
-    // SAFETY: the server passes the digest of this call and a value of this type.
-    let (mut to, value) = unsafe { (Digest::new(digest), borrowed::<T>(value)) };
-    value.digest(&mut to);
+    // SAFETY: the server passes a value of this type.
+    unsafe { borrowed::<T>(value) }.digest(&mut Digest(digest, PhantomData));
 }
 
 unsafe extern "C" fn memory_usage<T: DataType>(value: *const c_void) -> usize {

@@ -28,8 +28,6 @@ pub enum EventKind {
     /// The key was created or replaced by COPY.
     CopyTo,
     Restore,
-    /// The key holds the result of a command such as ZUNIONSTORE.
-    Store,
     SomethingElse,
 }
 
@@ -45,7 +43,6 @@ impl EventKind {
             b"move_to" => EventKind::MoveTo,
             b"copy_to" => EventKind::CopyTo,
             b"restore" => EventKind::Restore,
-            name if name.ends_with(b"store") => EventKind::Store,
             _ => EventKind::SomethingElse,
         }
     }

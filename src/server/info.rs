@@ -6,7 +6,7 @@ use redis_module::RedisLockIndicator;
 use redis_module::raw::{RedisModuleInfoCtx, RedisModuleServerInfoData};
 use std::ffi::{CStr, c_int};
 use std::marker::PhantomData;
-use std::ptr::{NonNull, null_mut};
+use std::ptr::null_mut;
 use std::sync::OnceLock;
 
 type Report = fn(Info<'_>);
@@ -15,27 +15,24 @@ static REPORT: OnceLock<(Report, &CStr)> = OnceLock::new();
 
 /// An INFO reply in progress.
 #[derive(Clone, Copy)]
-pub struct Info<'a> {
-    info: NonNull<RedisModuleInfoCtx>,
-    call: PhantomData<&'a ()>,
-}
+pub struct Info<'a>(*mut RedisModuleInfoCtx, PhantomData<&'a ()>);
 
 impl Info<'_> {
     /// Begins a section of INFO. The server puts the module's name in front of `name`. If `name` is empty, the section
     /// has only the module's name.
     pub fn section(self, name: &CStr) {
         // SAFETY: the info context is valid during the call; the name is NUL-terminated.
-        unsafe { api!(RedisModule_InfoAddSection(self.info.as_ptr(), name.as_ptr())) };
+        unsafe { api!(RedisModule_InfoAddSection(self.0, name.as_ptr())) };
     }
 
     pub fn text(self, name: &CStr, value: &CStr) {
         // SAFETY: as above; the value is NUL-terminated.
-        unsafe { api!(RedisModule_InfoAddFieldCString(self.info.as_ptr(), name.as_ptr(), value.as_ptr())) };
+        unsafe { api!(RedisModule_InfoAddFieldCString(self.0, name.as_ptr(), value.as_ptr())) };
     }
 
     pub fn field(self, name: &CStr, value: u64) {
         // SAFETY: as above.
-        unsafe { api!(RedisModule_InfoAddFieldULongLong(self.info.as_ptr(), name.as_ptr(), value)) };
+        unsafe { api!(RedisModule_InfoAddFieldULongLong(self.0, name.as_ptr(), value)) };
     }
 }
 
@@ -50,8 +47,7 @@ pub fn register(ctx: &Context, report: Report, version: &'static CStr) {
 }
 
 unsafe extern "C" fn callback(info: *mut RedisModuleInfoCtx, for_crash_report: c_int) {
-    let (Some(info), Some((report, version))) = (NonNull::new(info), REPORT.get()) else { return };
-    let info = Info { info, call: PhantomData };
+    let (info, Some((report, version))) = (Info(info, PhantomData), REPORT.get()) else { return };
     if for_crash_report != 0 {
         report_crash(info, version);
     } else {

@@ -1,59 +1,45 @@
-//! The streams of the module's values: RDB files and DUMP payloads, AOF files, DEBUG DIGEST.
+//! The streams of the module's values: RDB files and DUMP payloads, AOF files, DEBUG DIGEST. Each stream holds the
+//! pointer that the server passed to the current call. Only the callbacks of data types create streams.
 
 use super::string::{OwnedStr, Str};
 use crate::model::stream::{DecodeError, Reader, Writer};
 use redis_module::RedisLockIndicator;
 use redis_module::raw::{RedisModuleDigest, RedisModuleIO};
 use std::ffi::{CStr, CString, c_char};
-use std::fmt;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::slice;
 
 /// An RDB file or RESTORE payload that is being read.
-pub struct Loader<'a> {
-    io: *mut RedisModuleIO,
-    call: PhantomData<&'a mut ()>,
-}
+pub struct Loader<'a>(pub(super) *mut RedisModuleIO, pub(super) PhantomData<&'a mut ()>);
 
 impl Loader<'_> {
-    /// # Safety
-    /// `io` must be the stream that the server passed to the current call.
-    pub(super) unsafe fn new(io: *mut RedisModuleIO) -> Self {
-        Loader { io, call: PhantomData }
-    }
-
     /// Returns an error if reading has failed. After a failure, the server returns zeros from every read, so every read
     /// must call this function. (The option `HANDLE_IO_ERRORS` keeps the server from exiting.)
     fn check(&self) -> Result<(), DecodeError> {
         // SAFETY: the stream is that of the call under way.
-        if unsafe { api!(RedisModule_IsIOError(self.io)) } == 0 { Ok(()) } else { Err(DecodeError::Truncated) }
+        if unsafe { api!(RedisModule_IsIOError(self.0)) } == 0 { Ok(()) } else { Err(DecodeError::Truncated) }
     }
 
     /// Returns the database and the name of the key that is being read, if the server knows them.
     pub fn key(&self) -> Option<(i32, Str<'_>)> {
         // SAFETY: the stream is that of the current call. The name lives as long as the stream, and may be null.
-        let name = unsafe { Str::from_raw(api!(RedisModule_GetKeyNameFromIO(self.io)).cast_mut()) }?;
+        let name = unsafe { Str::from_raw(api!(RedisModule_GetKeyNameFromIO(self.0)).cast_mut()) }?;
         // SAFETY: as above.
-        let database = unsafe { api!(RedisModule_GetDbIdFromIO(self.io)) };
+        let database = unsafe { api!(RedisModule_GetDbIdFromIO(self.0)) };
         Some((database, name))
     }
 
     /// Logs which key cannot be loaded, and why.
-    pub(super) fn complain(&self, why: fmt::Arguments<'_>) {
+    pub(super) fn complain(&self, why: &str) {
         // SAFETY: the stream is that of the current call. The name lives as long as the stream, and may be null.
-        let key = unsafe { Str::from_raw(api!(RedisModule_GetKeyNameFromIO(self.io)).cast_mut()) };
-        let name = key.map_or(&b"?"[..], Str::bytes);
-        let (shown, dots) = name.split_at_checked(LONGEST_NAME).map_or((name, ""), |(start, _)| (start, "..."));
-        let line = format!("cannot load key '{}{dots}': {why}", shown.escape_ascii());
-        let line = CString::new(line).unwrap_or_default();
+        let key = unsafe { Str::from_raw(api!(RedisModule_GetKeyNameFromIO(self.0)).cast_mut()) };
+        let name = key.map_or("?".to_owned(), Str::escaped);
+        let line = CString::new(format!("cannot load key '{name}': {why}")).unwrap_or_default();
         // SAFETY: the format takes one NUL-terminated string.
-        unsafe { api!(RedisModule_LogIOError(self.io, c"warning".as_ptr(), c"%s".as_ptr(), line.as_ptr())) };
+        unsafe { api!(RedisModule_LogIOError(self.0, c"warning".as_ptr(), c"%s".as_ptr(), line.as_ptr())) };
     }
 }
-
-/// The maximum number of bytes of a key's name in the log.
-const LONGEST_NAME: usize = 200;
 
 // SAFETY: the server loads in its main thread, while its global lock is held.
 unsafe impl RedisLockIndicator for Loader<'_> {}
@@ -63,14 +49,14 @@ impl Reader for Loader<'_> {
 
     fn number(&mut self) -> Result<u64, DecodeError> {
         // SAFETY: the stream is that of the call under way.
-        let number = unsafe { api!(RedisModule_LoadUnsigned(self.io)) };
+        let number = unsafe { api!(RedisModule_LoadUnsigned(self.0)) };
         self.check().map(|()| number)
     }
 
     fn bytes(&mut self) -> Result<Buffer, DecodeError> {
         let mut len = 0;
         // SAFETY: as above. The call writes the length before it is read.
-        let start = unsafe { api!(RedisModule_LoadStringBuffer(self.io, &raw mut len)) };
+        let start = unsafe { api!(RedisModule_LoadStringBuffer(self.0, &raw mut len)) };
         // The `Buffer` is created before the check, so that the server's buffer is freed in any case.
         let buffer = NonNull::new(start.cast::<u8>()).map(|start| Buffer { start, len });
         self.check()?;
@@ -99,28 +85,17 @@ impl Drop for Buffer {
 }
 
 /// An RDB file or DUMP payload that is being written.
-pub struct Saver<'a> {
-    io: *mut RedisModuleIO,
-    call: PhantomData<&'a mut ()>,
-}
-
-impl Saver<'_> {
-    /// # Safety
-    /// As for [`Loader::new`].
-    pub(super) unsafe fn new(io: *mut RedisModuleIO) -> Self {
-        Saver { io, call: PhantomData }
-    }
-}
+pub struct Saver<'a>(pub(super) *mut RedisModuleIO, pub(super) PhantomData<&'a mut ()>);
 
 impl Writer for Saver<'_> {
     fn number(&mut self, number: u64) {
         // SAFETY: the stream is that of the call under way.
-        unsafe { api!(RedisModule_SaveUnsigned(self.io, number)) }
+        unsafe { api!(RedisModule_SaveUnsigned(self.0, number)) }
     }
 
     fn bytes(&mut self, bytes: &[u8]) {
         // SAFETY: as above. The server copies the bytes.
-        unsafe { api!(RedisModule_SaveStringBuffer(self.io, bytes.as_ptr().cast::<c_char>(), bytes.len())) }
+        unsafe { api!(RedisModule_SaveStringBuffer(self.0, bytes.as_ptr().cast::<c_char>(), bytes.len())) }
     }
 }
 
@@ -132,9 +107,7 @@ pub struct Rewriter<'a> {
 }
 
 impl Rewriter<'_> {
-    /// # Safety
-    /// As for [`Loader::new`]. `key` must be the key that came with the call.
-    pub(super) unsafe fn new(io: *mut RedisModuleIO, key: Str<'_>) -> Self {
+    pub(super) fn new(io: *mut RedisModuleIO, key: Str<'_>) -> Self {
         // Copies the key, because the server's string is on its stack. If the module kept that string, or passed it to
         // the server, the server would crash.
         Rewriter { io, key: OwnedStr::new(key.bytes()), call: PhantomData }
@@ -151,33 +124,24 @@ impl Rewriter<'_> {
 }
 
 /// The digest of a value. Equal values have equal digests on a master and its replicas.
-pub struct Digest<'a> {
-    digest: *mut RedisModuleDigest,
-    call: PhantomData<&'a mut ()>,
-}
+pub struct Digest<'a>(pub(super) *mut RedisModuleDigest, pub(super) PhantomData<&'a mut ()>);
 
 impl Digest<'_> {
-    /// # Safety
-    /// As for [`Loader::new`].
-    pub(super) unsafe fn new(digest: *mut RedisModuleDigest) -> Self {
-        Digest { digest, call: PhantomData }
-    }
-
     /// Ends a sequence of items. Within a sequence, the order of the items changes the digest.
     pub fn end_sequence(&mut self) {
         // SAFETY: as above.
-        unsafe { api!(RedisModule_DigestEndSequence(self.digest)) }
+        unsafe { api!(RedisModule_DigestEndSequence(self.0)) }
     }
 }
 
 impl Writer for Digest<'_> {
     fn number(&mut self, number: u64) {
         // SAFETY: the digest is that of the call under way.
-        unsafe { api!(RedisModule_DigestAddLongLong(self.digest, number.cast_signed())) }
+        unsafe { api!(RedisModule_DigestAddLongLong(self.0, number.cast_signed())) }
     }
 
     fn bytes(&mut self, bytes: &[u8]) {
         // SAFETY: as above.
-        unsafe { api!(RedisModule_DigestAddStringBuffer(self.digest, bytes.as_ptr().cast::<c_char>(), bytes.len())) }
+        unsafe { api!(RedisModule_DigestAddStringBuffer(self.0, bytes.as_ptr().cast::<c_char>(), bytes.len())) }
     }
 }

@@ -28,7 +28,6 @@ pub mod io;
 pub mod key;
 pub mod module;
 pub mod native;
-pub mod product;
 pub mod reply;
 pub mod scan;
 pub mod setting;

@@ -95,11 +95,13 @@ impl Context {
     pub fn reply_items<T>(&self, parts: usize, items: impl Iterator<Item = T>, mut each: impl FnMut(&Context, T)) {
         // SAFETY: as above.
         unsafe { api!(RedisModule_ReplyWithArray(self.reply(), c_long::from(raw::REDISMODULE_POSTPONED_LEN))) };
-        let mut array = GrowingArray { ctx: self, length: 0 };
+        let mut length = 0;
         for item in items {
-            array.length += parts as c_long;
+            length += parts as c_long;
             each(self, item);
         }
+        // SAFETY: this array is the innermost one of postponed length: an array begun later is already finished.
+        unsafe { api!(RedisModule_ReplySetArrayLength(self.as_ptr(), length)) };
     }
 
     pub fn reply_error(&self, error: Error) {
@@ -110,18 +112,5 @@ impl Context {
                 other => api!(RedisModule_ReplyWithError(self.reply(), other.text().as_ptr())),
             }
         };
-    }
-}
-
-/// The unfinished array of one call of [`Context::reply_items`].
-struct GrowingArray<'a> {
-    ctx: &'a Context,
-    length: c_long,
-}
-
-impl Drop for GrowingArray<'_> {
-    fn drop(&mut self) {
-        // SAFETY: this array is the innermost one of postponed length: an array begun later is already finished.
-        unsafe { api!(RedisModule_ReplySetArrayLength(self.ctx.as_ptr(), self.length)) }
     }
 }

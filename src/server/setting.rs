@@ -8,11 +8,6 @@ use std::ffi::c_int;
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
-pub trait Setting: Sync {
-    /// Registers the setting. The server prefixes its name with the module's name and a dot.
-    fn register(&'static self, ctx: &Context);
-}
-
 /// A setting that is `yes` or `no`.
 pub struct Flag {
     name: &'static str,
@@ -49,34 +44,21 @@ impl Number {
     }
 }
 
-impl Setting for Flag {
-    fn register(&'static self, ctx: &Context) {
-        let ctx = of_crate(ctx);
-        register_bool_configuration(&ctx, self.name, &self.value, self.default, ConfigurationFlags::DEFAULT, None);
-    }
-}
-
-impl Setting for Number {
-    fn register(&'static self, ctx: &Context) {
-        let [default, min, max] = [self.default, *self.range.start(), *self.range.end()].map(i64::from);
-        let (ctx, flags) = (of_crate(ctx), ConfigurationFlags::DEFAULT);
-        register_i64_configuration(&ctx, self.name, &self.value, default, min, max, flags, None);
-    }
-}
-
-fn of_crate(ctx: &Context) -> redis_module::Context {
-    redis_module::Context::new(ctx.as_ptr().cast())
-}
-
 /// Registers the settings and loads their values from redis.conf or MODULE LOADEX. The module must call this function
 /// once while it is loaded. If this function returns an error, the module must refuse to load.
 ///
 /// The call must come before the module registers data types or arms timers, because these prevent unloading. If the
 /// module did not refuse after an error, the server would load it and then unload it. Redis from 7.2 and every Valkey
 /// exit if they cannot unload the module.
-pub fn register(ctx: &mut Context, settings: &[&'static dyn Setting]) -> Result<(), &'static str> {
-    for setting in settings {
-        setting.register(ctx);
+pub fn register(ctx: &mut Context, flags: &[&'static Flag], numbers: &[&'static Number]) -> Result<(), &'static str> {
+    let of_crate = redis_module::Context::new(ctx.as_ptr().cast());
+    // The server prefixes each name with the module's name and a dot.
+    for Flag { name, default, value } in flags {
+        register_bool_configuration(&of_crate, name, value, *default, ConfigurationFlags::DEFAULT, None);
+    }
+    for Number { name, default, range, value } in numbers {
+        let [default, min, max] = [*default, *range.start(), *range.end()].map(i64::from);
+        register_i64_configuration(&of_crate, name, value, default, min, max, ConfigurationFlags::DEFAULT, None);
     }
     // SAFETY: the context is that of the module's loading.
     if unsafe { api!(RedisModule_LoadConfigs(ctx.as_ptr())) } != raw::REDISMODULE_OK as c_int {

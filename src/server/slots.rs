@@ -8,10 +8,27 @@
 //! These events tell the module when to forget a slot's keys and when to scan for them. The events do not decide
 //! whether a key may be changed: see [`super::authority`].
 
+use super::context::Context;
 use super::events::details;
-use super::product::is_valkey;
+use super::info::with_server_info;
 use std::ffi::{c_char, c_int, c_void};
 use std::slice;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether the server is Valkey. The numbers and structures of the events differ from those of Redis.
+static IS_VALKEY: AtomicBool = AtomicBool::new(false);
+
+/// Finds out whether the server is Valkey. The module must call this function first when it is loaded.
+pub fn find_out_product(ctx: &Context) {
+    // SAFETY: the name is NUL-terminated, and the data are valid.
+    let version = |data| unsafe { api!(RedisModule_ServerInfoGetFieldC(data, c"valkey_version".as_ptr())) };
+    let is_valkey = with_server_info(ctx, c"server", |data| !version(data).is_null());
+    IS_VALKEY.store(is_valkey, Ordering::Relaxed);
+}
+
+fn is_valkey() -> bool {
+    IS_VALKEY.load(Ordering::Relaxed)
+}
 
 /// `VALKEYMODULE_OPTIONS_HANDLE_ATOMIC_SLOT_MIGRATION`
 const HANDLED: c_int = 1 << 5;

@@ -49,14 +49,19 @@ impl<'a> Str<'a> {
         // SAFETY: the server guarantees `length` bytes, which do not change during 'a.
         unsafe { slice::from_raw_parts(start.cast::<u8>(), length) }
     }
-}
 
-/// Formats a name for the server's log: in quotes, escaped to ASCII, truncated.
-impl fmt::Display for Str<'_> {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// Returns the string for the server's log: escaped to ASCII, and truncated.
+    pub(super) fn escaped(self) -> String {
         const LONGEST: usize = 200;
         let (shown, rest) = self.bytes().split_at(self.bytes().len().min(LONGEST));
-        write!(to, "\"{}{}\"", shown.escape_ascii(), if rest.is_empty() { "" } else { "..." })
+        format!("{}{}", shown.escape_ascii(), if rest.is_empty() { "" } else { "..." })
+    }
+}
+
+impl fmt::Display for Str<'_> {
+    /// Formats a name for the server's log: in quotes, [escaped](Str::escaped).
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "\"{}\"", self.escaped())
     }
 }
 

@@ -30,20 +30,17 @@ impl<'k, M: Mode> Text<'k, M> {
         self.is_missing
     }
 
-    /// Calls `look` with the string and a function that returns the expiry time. The string is empty if the key is
-    /// missing. As a side effect, the server may store a short string in another encoding. The value stays the same.
-    pub fn read<R>(&mut self, look: impl FnOnce(&[u8], &dyn Fn() -> Option<Millis>) -> R) -> R {
-        let mut len = 0;
-        let mode = raw::REDISMODULE_READ as c_int;
-        let text: &[u8] = if self.is_missing {
-            &[]
-        } else {
-            // SAFETY: the handle is open and holds a string.
-            let start = unsafe { api!(RedisModule_StringDMA(self.key.handle.as_ptr(), &raw mut len, mode)) };
-            // SAFETY: the server guarantees `len` bytes, which do not change while the key is borrowed.
-            unsafe { slice::from_raw_parts(start.cast::<u8>(), len) }
-        };
-        look(text, &|| self.key.expires_at())
+    /// Returns the string, or `None` if the key is missing. As a side effect, the server may store a short string in
+    /// another encoding. The value stays the same.
+    pub fn bytes(&mut self) -> Option<&[u8]> {
+        if self.is_missing {
+            return None;
+        }
+        let (mut len, mode) = (0, raw::REDISMODULE_READ as c_int);
+        // SAFETY: the handle is open and holds a string.
+        let start = unsafe { api!(RedisModule_StringDMA(self.key.handle.as_ptr(), &raw mut len, mode)) };
+        // SAFETY: the server guarantees `len` bytes, which do not change while the key is borrowed.
+        Some(unsafe { slice::from_raw_parts(start.cast::<u8>(), len) })
     }
 }
 

@@ -14,7 +14,10 @@ pub struct User(NonNull<RedisModuleUser>);
 impl Context {
     /// Returns the user. `None` if the caller is not a client but a script, another module or a timer.
     pub fn user(&self) -> Option<User> {
-        User::named(self.user_name()?.as_str())
+        let name = self.user_name()?;
+        // SAFETY: the name is valid for the call.
+        let user = unsafe { api!(RedisModule_GetModuleUserFromUserName(name.as_str().as_ptr())) };
+        NonNull::new(user).map(User)
     }
 
     pub fn user_name(&self) -> Option<OwnedStr> {
@@ -46,12 +49,6 @@ impl Context {
 }
 
 impl User {
-    fn named(name: Str<'_>) -> Option<User> {
-        // SAFETY: the name is valid for the call.
-        let user = unsafe { api!(RedisModule_GetModuleUserFromUserName(name.as_ptr())) };
-        NonNull::new(user).map(User)
-    }
-
     /// Whether the ACL lets the user run this command. `command` has the name and the arguments.
     pub fn may_run(&self, command: &[Str<'_>]) -> bool {
         let length = c_int::try_from(command.len()).unwrap_or(0);

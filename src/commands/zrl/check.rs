@@ -2,11 +2,12 @@
 //!
 //! Takes units from a limit if they fit, atomically. With FORCE, takes them even if they do not fit, and the limit goes
 //! into debt. A denied check takes no units, so retries do not extend the wait. A denied check writes only if the
-//! policy has changed (see [`refuse`](crate::model::limit::Assessed::refuse)).
+//! policy has changed, so that units are not held longer than the new window allows.
 
-use super::{ARGUMENTS, Request, reply};
+use super::{ARGUMENTS, parse, reply};
 use crate::error::Error;
 use crate::limits::{Limit, stats};
+use crate::model::limit::Assessment;
 use crate::server::command::{Access, Keys, Spec};
 use crate::server::key::Writing;
 use crate::server::{Context, Str};
@@ -23,16 +24,14 @@ pub const SPEC: Spec = Spec {
 };
 
 pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
-    let now = ctx.now();
-    let Request { key, policy, cost, force } = Request::parse(arguments, now)?;
+    let (key, call, intent) = parse(ctx, arguments)?;
     let mut limit = Limit::<Writing>::open(ctx, key)?;
-    let (fits, (verdict, change)) =
-        limit.assess(policy, now, cost, |assessed| (assessed.fits(), assessed.decide(force)))?;
-    let (ctx, events) = limit.commit(change);
+    let Assessment { fits, verdict, update } = limit.assess(call, intent)?;
+    let (ctx, events) = limit.commit(update);
     if verdict.allowed {
-        stats::count_taken(cost, fits);
+        stats::count_taken(call.cost, fits);
     } else {
-        stats::count_denied(ctx, [key], now);
+        stats::count_denied(ctx, [key], call.now);
     }
     events.send(ctx, key);
     reply(ctx, &verdict);

@@ -4,8 +4,9 @@
 
 use crate::commands::args::Args;
 use crate::error::Error;
-use crate::limits;
+use crate::limits::Limit;
 use crate::server::command::{Access, Arg, Keys, Spec};
+use crate::server::key::Reading;
 use crate::server::{Context, Str};
 
 pub const SPEC: Spec = Spec {
@@ -23,10 +24,13 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let mut args = Args::new(arguments);
     let key = args.string()?;
     args.finish()?;
-    let Some((algorithm, usage)) = limits::usage_of(ctx, key, now)? else {
-        ctx.reply_null();
+    let mut limit = Limit::<Reading>::open(ctx, key)?;
+    let Some(stored) = limit.stored()? else {
+        limit.ctx().reply_null();
         return Ok(());
     };
+    let (algorithm, usage) = (stored.algorithm(), stored.usage(now)?);
+    let ctx = limit.ctx();
     let number = |value: Option<u64>| match value {
         Some(value) => ctx.reply_count(value),
         None => ctx.reply_null(),

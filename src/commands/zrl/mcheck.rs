@@ -4,12 +4,11 @@
 //! Checks several limits at once, such as 10 a second *and* 1,000 a day. Takes units from all keys or from none. With
 //! FORCE, always takes units from all keys.
 
-use super::{ALGORITHM, COST, FORCE, GRID, Options, Quota, Request, reply};
+use super::{ALGORITHM, COST, FORCE, GRID, Options, Quota, reply};
 use crate::commands::args::Args;
 use crate::error::Error;
 use crate::limits::{Limit, stats};
-use crate::model::limit::{Update, Verdict};
-use crate::model::time::Millis;
+use crate::model::limit::{Assessment, Call, Intent};
 use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::context::PendingEvents;
 use crate::server::key::Writing;
@@ -41,44 +40,39 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let keys = args.keys(2, 0)?;
     let quotas = keys.iter().map(|_| Quota::parse(&mut args)).collect::<Result<SmallVec<[_; 4]>, _>>()?;
     let options = Options::parse(&mut args, keys.len())?;
-    let force = options.force;
-    let request = |(at, (&key, quota))| {
-        Ok(Request { key, policy: options.policy(at, quota, now)?, cost: options.cost(at), force })
-    };
-    let limits =
-        keys.iter().zip(quotas).enumerate().map(request).collect::<Result<SmallVec<[Request<'a>; 4]>, Error>>()?;
+    let call = |(at, quota)| options.call(at, quota, now);
+    let calls = quotas.into_iter().enumerate().map(call).collect::<Result<SmallVec<[Call; 4]>, Error>>()?;
     if has_twins(keys) {
         return Err(Error::KeyNamedTwice);
     }
 
-    let mut assessments = SmallVec::<[Assessment; 2]>::new();
-    if assess_all(ctx, &limits, now, &mut assessments)? {
+    let mut assessments = SmallVec::new();
+    if assess_all(ctx, keys, &calls, options.intent, &mut assessments)? {
         // The server may have deleted an expired key when the key was opened. Listeners of that event may have changed
         // keys that were assessed before. A key expires at most once during a command, so a second pass is enough.
         assessments.clear();
-        assess_all(ctx, &limits, now, &mut assessments)?;
+        assess_all(ctx, keys, &calls, options.intent, &mut assessments)?;
     }
     let fits = assessments.iter().all(|assessment| assessment.fits);
-    let takes = fits || force;
+    let takes = fits || options.intent == Intent::Force;
     // Only one key is open at a time. Events are sent after all changes.
-    for (&Request { key, policy, cost, .. }, assessment) in limits.iter().zip(&mut assessments) {
+    let mut events = SmallVec::<[PendingEvents; 2]>::new();
+    for ((&key, &call), assessment) in keys.iter().zip(&calls).zip(&mut assessments) {
         // No key has changed since its assessment, so these calls do not fail.
         if !takes && assessment.fits {
-            (assessment.verdict, assessment.change) =
-                Limit::<Writing>::open(ctx, key)?.assess(policy, now, cost, |limit| limit.refuse())?;
+            *assessment = Limit::<Writing>::open(ctx, key)?.assess(call, Intent::Refuse)?;
         }
-        if let Some(change) = assessment.change.take() {
-            assessment.events = Limit::open(ctx, key)?.commit(Some(change)).1;
-        }
+        let update = assessment.update.take();
+        events.push(if update.is_some() { Limit::open(ctx, key)?.commit(update).1 } else { PendingEvents::default() });
     }
     if takes {
-        stats::count_taken(limits.iter().fold(0, |sum, limit| limit.cost.saturating_add(sum)), fits);
+        stats::count_taken(calls.iter().fold(0, |sum, call| call.cost.saturating_add(sum)), fits);
     } else {
-        let denied = limits.iter().zip(&assessments).filter(|(_, assessment)| !assessment.verdict.allowed);
-        stats::count_denied(ctx, denied.map(|(limit, _)| limit.key), now);
+        let denied = keys.iter().zip(&assessments).filter(|(_, assessment)| !assessment.verdict.allowed);
+        stats::count_denied(ctx, denied.map(|(&key, _)| key), now);
     }
-    for (limit, assessment) in limits.iter().zip(&mut assessments) {
-        std::mem::take(&mut assessment.events).send(ctx, limit.key);
+    for (&key, events) in keys.iter().zip(events) {
+        events.send(ctx, key);
     }
     ctx.reply_array(1 + assessments.len());
     ctx.reply_bool(takes);
@@ -86,31 +80,20 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     Ok(())
 }
 
-/// The assessment of one limit. First, the command assesses each limit alone. If this limit allows the call but another
-/// limit denies it, the command replaces `verdict` and `change` by the result of `refuse`.
-struct Assessment {
-    fits: bool,
-    verdict: Verdict,
-    change: Option<Update>,
-    events: PendingEvents,
-}
-
-/// Assesses all limits in order. Changes nothing. Returns whether a key was missing.
+/// Assesses each limit alone, in order. Changes nothing. Returns whether a key was missing.
 fn assess_all(
     ctx: &mut Context,
-    limits: &[Request<'_>],
-    now: Millis,
+    keys: &[Str<'_>],
+    calls: &[Call],
+    intent: Intent,
     assessments: &mut SmallVec<[Assessment; 2]>,
 ) -> Result<bool, Error> {
     let mut is_any_missing = false;
-    for &Request { key, policy, cost, force } in limits {
+    for (&key, &call) in keys.iter().zip(calls) {
         // Opens the key for writing, because opening a missing key for reading sends an event.
         let mut limit = Limit::<Writing>::open(ctx, key)?;
         is_any_missing |= limit.is_missing();
-        limit.assess(policy, now, cost, |assessed| {
-            let (verdict, change) = assessed.decide(force);
-            assessments.push(Assessment { fits: assessed.fits(), verdict, change, events: PendingEvents::default() });
-        })?;
+        assessments.push(limit.assess(call, intent)?);
     }
     Ok(is_any_missing)
 }

@@ -12,7 +12,7 @@ pub mod top;
 use super::args::{Args, after, flag, once};
 use crate::error::Error;
 use crate::model::limit::sliding;
-use crate::model::limit::{Algorithm, Policy, Verdict};
+use crate::model::limit::{Algorithm, Call, Intent, Policy, Verdict};
 use crate::model::time::Millis;
 use crate::server::command::Arg;
 use crate::server::{Context, Str};
@@ -50,13 +50,13 @@ pub struct Options {
     costs: SmallVec<[u64; 1]>,
     algorithms: SmallVec<[Algorithm; 1]>,
     grid: Option<Millis>,
-    pub force: bool,
+    pub intent: Intent,
 }
 
 impl Options {
     pub fn parse(args: &mut Args<'_>, keys: usize) -> Result<Options, Error> {
         let (mut costs, mut algorithms) = (SmallVec::new(), SmallVec::<[_; 1]>::new());
-        let (mut grid, mut force) = (None, false);
+        let (mut grid, mut is_forced) = (None, false);
         let mut follows_algorithm = false;
         while let Some(keyword) = args.trailing_keyword()? {
             let algorithm = match keyword.bytes() {
@@ -75,7 +75,7 @@ impl Options {
                 }
                 (None, b"EXACT") => once(&mut grid, 1)?,
                 (None, b"PRECISION") => once(&mut grid, args.duration()?)?,
-                (None, b"FORCE") => flag(&mut force)?,
+                (None, b"FORCE") => flag(&mut is_forced)?,
                 _ => return Err(Error::Syntax),
             }
             follows_algorithm = algorithm.is_some();
@@ -86,22 +86,20 @@ impl Options {
         if !(fits(costs.len()) && fits(algorithms.len()) && has_use) {
             return Err(Error::Syntax);
         }
-        Ok(Options { costs, algorithms, grid, force })
+        let intent = if is_forced { Intent::Force } else { Intent::Take };
+        Ok(Options { costs, algorithms, grid, intent })
     }
 
-    pub fn cost(&self, key: usize) -> u64 {
-        of_key(&self.costs, key).unwrap_or(1)
-    }
-
-    pub fn policy(&self, key: usize, quota: Quota, now: Millis) -> Result<Policy, Error> {
-        let Quota { limit, window } = quota;
+    /// Returns the call on a key.
+    pub fn call(&self, key: usize, Quota { limit, window }: Quota, now: Millis) -> Result<Call, Error> {
         after(now, window)?;
         let algorithm = of_key(&self.algorithms, key).unwrap_or(Algorithm::Sliding);
         let grid = self.grid.unwrap_or_else(|| sliding::default_grid(limit, window));
         if algorithm == Algorithm::Sliding && grid > window {
             return Err(Error::Precision);
         }
-        Ok(Policy { algorithm, limit, window, grid })
+        let policy = Policy { algorithm, limit, window, grid };
+        Ok(Call { policy, now, cost: of_key(&self.costs, key).unwrap_or(1) })
     }
 }
 
@@ -110,22 +108,14 @@ fn of_key<T: Copy>(values: &[T], key: usize) -> Option<T> {
     if let [one] = *values { Some(one) } else { values.get(key).copied() }
 }
 
-/// The parsed arguments of CHECK and PEEK.
-pub struct Request<'a> {
-    pub key: Str<'a>,
-    pub policy: Policy,
-    pub cost: u64,
-    pub force: bool,
-}
-
-impl<'a> Request<'a> {
-    pub fn parse(arguments: &'a [Str<'a>], now: Millis) -> Result<Request<'a>, Error> {
-        let mut args = Args::new(arguments);
-        let key = args.string()?;
-        let quota = Quota::parse(&mut args)?;
-        let options = Options::parse(&mut args, 1)?;
-        Ok(Request { key, policy: options.policy(0, quota, now)?, cost: options.cost(0), force: options.force })
-    }
+/// Parses the arguments of CHECK and PEEK.
+pub fn parse<'a>(ctx: &Context, arguments: &'a [Str<'a>]) -> Result<(Str<'a>, Call, Intent), Error> {
+    let now = ctx.now();
+    let mut args = Args::new(arguments);
+    let key = args.string()?;
+    let quota = Quota::parse(&mut args)?;
+    let options = Options::parse(&mut args, 1)?;
+    Ok((key, options.call(0, quota, now)?, options.intent))
 }
 
 pub fn reply(ctx: &Context, verdict: &Verdict) {
@@ -133,7 +123,7 @@ pub fn reply(ctx: &Context, verdict: &Verdict) {
     ctx.reply_bool(verdict.allowed);
     ctx.reply_count(verdict.limit);
     ctx.reply_integer(verdict.remaining);
-    ctx.reply_integer(verdict.retry_after.as_integer());
+    ctx.reply_integer(verdict.retry_after.map_or(-1, u64::cast_signed));
     ctx.reply_count(verdict.reset_after);
     ctx.reply_count(verdict.charged_until);
 }

@@ -3,9 +3,10 @@
 //! Returns what ZRL.CHECK would return, without taking units. ZRL.PEEK does not apply a shorter window to the units in
 //! use. ZRL.CHECK applies it, even if it denies the call, and the waits may then become shorter than reported.
 
-use super::{ARGUMENTS, Request, reply};
+use super::{ARGUMENTS, parse, reply};
 use crate::error::Error;
 use crate::limits::Limit;
+use crate::model::limit::{Intent, Verdict};
 use crate::server::command::{Access, Keys, Spec};
 use crate::server::key::Reading;
 use crate::server::{Context, Str};
@@ -22,10 +23,12 @@ pub const SPEC: Spec = Spec {
 };
 
 pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
-    let now = ctx.now();
-    let Request { key, policy, cost, force } = Request::parse(arguments, now)?;
+    let (key, call, intent) = parse(ctx, arguments)?;
     let mut limit = Limit::<Reading>::open(ctx, key)?;
-    let verdict = limit.assess(policy, now, cost, |assessed| assessed.peek())?;
-    reply(limit.ctx(), &if force { verdict.of_forced() } else { verdict });
+    let mut verdict = limit.assess(call, Intent::Peek)?.verdict;
+    if intent == Intent::Force {
+        verdict = Verdict { allowed: true, retry_after: Some(0), ..verdict };
+    }
+    reply(limit.ctx(), &verdict);
     Ok(())
 }

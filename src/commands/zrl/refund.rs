@@ -30,7 +30,9 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let until = args.instant()?;
     args.finish()?;
 
-    let (ctx, events, back) = Limit::open(ctx, key)?.refund(now, units, until)?;
+    let mut limit = Limit::open(ctx, key)?;
+    let (back, update) = limit.stored()?.map_or(Ok((0, None)), |stored| stored.refund(now, units, until))?;
+    let (ctx, events) = limit.commit(update);
     events.send(ctx, key);
     ctx.reply_count(back);
     Ok(())

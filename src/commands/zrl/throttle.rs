@@ -7,8 +7,8 @@
 use crate::commands::args::Args;
 use crate::error::Error;
 use crate::limits::{Limit, stats};
-use crate::model::limit::StoredLimit;
-use crate::model::limit::throttle::{ArrivalChange, MILLISECOND, OutOfRange, ThrottlePolicy, throttle};
+use crate::model::limit::throttle::{Arrival, MILLISECOND, OutOfRange, ThrottlePolicy, throttle};
+use crate::model::limit::{StoredLimit, Update};
 use crate::model::time::Millis;
 use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::context::now_nanos;
@@ -45,17 +45,14 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     args.finish().map_err(|_| Error::Arity)?;
 
     let mut limit = Limit::open(ctx, key)?;
-    let stored = limit.read(|stored| match stored {
-        None => Ok(None),
-        Some(StoredLimit::Throttle(arrival)) => Ok(Some(arrival)),
-        Some(_) => Err(Error::OtherAlgorithm),
-    })?;
-    let (verdict, outcome) = throttle(policy, now, quantity, stored)?;
-    let (ctx, events) = match outcome {
-        ArrivalChange::AsItWas => limit.commit(None),
-        ArrivalChange::Set(arrival) => limit.commit(Some(arrival.change())),
-        ArrivalChange::Empty => limit.remove(),
+    let stored = match limit.stored()? {
+        None => None,
+        Some(StoredLimit::Throttle(arrival)) => Some(arrival),
+        Some(_) => return Err(Error::OtherAlgorithm),
     };
+    let (verdict, left) = throttle(policy, now, quantity, stored)?;
+    let update = (left != stored).then(|| left.map_or(Update::Remove, Arrival::update));
+    let (ctx, events) = limit.commit(update);
     if verdict.allowed {
         stats::count_taken(u64::try_from(quantity).unwrap_or(0), true);
     } else {

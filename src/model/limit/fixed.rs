@@ -4,11 +4,8 @@
 //! become available again, so the string is correct with any TTL. The TTL only removes the key.
 
 use super::text::{NumberReader, number_text};
-use super::{
-    Assessed, Bytes, Foreign, Lifetime, LimitUsage, MAX_UNITS, Refund, RetryAfter, Update, Verdict, Write, remaining,
-};
+use super::{Assessed, Call, Foreign, Lifetime, LimitUsage, MAX_UNITS, Part, SmallBytes, Update, remaining};
 use crate::model::time::{self, Millis, decimal, decimal_len};
-use smallvec::smallvec;
 
 const TAG: &str = "fixed:";
 
@@ -29,7 +26,7 @@ impl Count {
         is_ours.then_some(Count { end, units }).ok_or(Foreign)
     }
 
-    pub fn text(self) -> Bytes {
+    pub fn text(self) -> SmallBytes {
         number_text(&[(TAG, self.end), (":", self.units)])
     }
 
@@ -42,104 +39,75 @@ impl Count {
         })
     }
 
-    pub(super) fn refund(self, now: Millis, units: u64, until: Millis) -> Refund {
-        if until <= now || until != self.end {
-            return Refund::NOTHING;
-        }
-        let back = units.min(self.units);
+    pub(super) fn refund(self, now: Millis, units: u64, until: Millis) -> (u64, Option<Update>) {
+        let back = if until > now && until == self.end { units.min(self.units) } else { 0 };
         let left = Count { units: self.units - back, ..self };
-        Refund { units: back, left: (back > 0 && left.units > 0).then(|| left.change()) }
+        (back, (back > 0).then(|| if left.units > 0 { left.update() } else { Update::Remove }))
     }
 
-    fn change(self) -> Update {
-        Update::whole(self.text(), Lifetime::exactly(self.end))
+    fn update(self) -> Update {
+        Update::Replace { text: self.text(), lifetime: Lifetime::exactly(self.end) }
     }
 
     /// Returns the change from `before` to this count. Within a window, usually only a few digits change, and the TTL
     /// stays.
-    fn change_from(self, before: Count) -> Update {
+    fn update_from(self, before: Count) -> Update {
         let len = decimal_len(self.units);
         if self.end != before.end || len != decimal_len(before.units) {
-            return self.change();
+            return self.update();
         }
-        let mut bytes = Bytes::from_elem(0, len);
+        let mut bytes = SmallBytes::from_elem(0, len);
         decimal(self.units, &mut bytes);
-        let at = TAG.len() + decimal_len(self.end) + 1;
-        Update { writes: smallvec![Write::Part { at, bytes }], lifetime: None }
+        Update::overwrite(Part { at: TAG.len() + decimal_len(self.end) + 1, bytes }, None)
     }
 }
 
-/// The assessment of a call: its cost, the limit, and the stored count.
+/// A stored count, and a call to check against it.
 #[derive(Clone, Copy, Debug)]
-pub struct Fixed {
-    limit: u64,
-    now: Millis,
-    cost: u64,
+pub(super) struct Fixed {
+    call: Call,
     live: Option<Count>,
     /// The end of the current window.
     end: Millis,
 }
 
-/// Assesses a count: whether `cost` more units fit into `limit` units per `window`.
-pub fn assess(limit: u64, window: Millis, now: Millis, cost: u64, stored: Option<Count>) -> Fixed {
-    let end = (now / window).saturating_add(1).saturating_mul(window).min(time::MAX);
-    Fixed { limit, now, cost, live: stored.filter(|count| count.end > now), end }
-}
-
 impl Fixed {
-    fn free(&self) -> i64 {
-        remaining(self.limit, self.live.map_or(0, |live| live.units))
-    }
-
-    /// Returns the verdict on the call. `end` is the time at which the units in use become available again.
-    fn verdict(&self, end: Millis) -> Verdict {
-        let retry_after = if self.fits() {
-            RetryAfter::Now
-        } else if self.cost > self.limit {
-            RetryAfter::Never
-        } else {
-            RetryAfter::Wait(end - self.now)
-        };
-        Verdict {
-            allowed: self.fits(),
-            limit: self.limit,
-            remaining: self.free(),
-            retry_after,
-            reset_after: self.live.map_or(0, |_| end - self.now),
-            charged_until: 0,
-        }
+    pub fn new(call: Call, stored: Option<Count>) -> Fixed {
+        let (now, window) = (call.now, call.policy.window);
+        let end = (now / window).saturating_add(1).saturating_mul(window).min(time::MAX);
+        Fixed { call, live: stored.filter(|count| count.end > now), end }
     }
 }
 
 impl Assessed for Fixed {
-    fn fits(&self) -> bool {
-        self.cost == 0 || self.cost.cast_signed() <= self.free()
+    fn call(&self) -> &Call {
+        &self.call
     }
 
-    fn peek(&self) -> Verdict {
-        self.verdict(self.live.map_or(self.end, |live| live.end))
+    fn remaining(&self) -> i64 {
+        remaining(self.call.policy.limit, self.live.map_or(0, |live| live.units))
     }
 
-    fn refuse(&self) -> (Verdict, Option<Update>) {
-        let settled = self.live.filter(|live| live.end > self.end).map(|live| Count { end: self.end, ..live });
-        (self.verdict(self.live.map_or(self.end, |live| live.end.min(self.end))), settled.map(Count::change))
+    fn retry_after(&self, is_settled: bool) -> Millis {
+        self.reset_after(is_settled)
+    }
+
+    fn reset_after(&self, is_settled: bool) -> Millis {
+        let latest = if is_settled { self.end } else { time::MAX };
+        self.live.map_or(0, |live| live.end.min(latest) - self.call.now)
+    }
+
+    fn settle(&self) -> Option<Update> {
+        self.live.filter(|live| live.end > self.end).map(|live| Count { end: self.end, ..live }.update())
     }
 
     /// The stored units may be from an earlier policy with a shorter window. If that window has not ended, these units
     /// count until the current window ends.
-    fn charge(&self) -> (Verdict, Option<Update>) {
-        if self.cost == 0 {
-            return self.refuse();
-        }
-        let units = self.live.map_or(0, |live| live.units).saturating_add(self.cost).min(MAX_UNITS);
-        let verdict = Verdict {
-            remaining: remaining(self.limit, units),
-            reset_after: self.end - self.now,
-            charged_until: self.end,
-            ..self.refuse().0.of_forced()
-        };
+    fn take(&self) -> (Update, i64, Millis) {
+        let units = self.live.map_or(0, |live| live.units).saturating_add(self.call.cost).min(MAX_UNITS);
         let count = Count { end: self.end, units };
-        (verdict, Some(self.live.map_or_else(|| count.change(), |live| count.change_from(live))))
+        let update = self.live.map_or_else(|| count.update(), |live| count.update_from(live));
+        (update, remaining(self.call.policy.limit, units), self.end)
     }
 }
 

@@ -10,7 +10,7 @@
 //! clock has stepped back to before that time, the bucket has as many units as at that time.
 
 use super::text::{NumberReader, number_text};
-use super::{Assessed, Bytes, Foreign, Lifetime, LimitUsage, MAX_UNITS, Refund, RetryAfter, Update, Verdict};
+use super::{Assessed, Call, Foreign, Lifetime, LimitUsage, MAX_UNITS, SmallBytes, Update};
 use crate::model::time::{self, Millis};
 
 const TAG: &str = "leaky:";
@@ -40,7 +40,7 @@ impl Level {
         is_ours.then_some(Level { at, part: part.unwrap_or(0), limit, window, written_at }).ok_or(Foreign)
     }
 
-    fn text(self) -> Bytes {
+    fn text(self) -> SmallBytes {
         let Level { at, part, limit, window, written_at } = self;
         match part {
             0 => number_text(&[(TAG, at), (":", limit), ("/", window), ("!", written_at)]),
@@ -48,8 +48,8 @@ impl Level {
         }
     }
 
-    fn change(self) -> Update {
-        Update::whole(self.text(), Lifetime::lingering(self.empty_at(), self.window))
+    fn update(self) -> Update {
+        Update::Replace { text: self.text(), lifetime: Lifetime::lingering(self.empty_at(), self.window) }
     }
 
     /// Returns the time at which the bucket is empty, in ms, rounded up.
@@ -112,141 +112,125 @@ impl Level {
     }
 
     /// Refunds up to `units`: at most the units that are in the bucket at `now` and drain by `until`.
-    pub(super) fn refund(self, now: Millis, units: u64, until: Millis) -> Refund {
-        if until <= now {
-            return Refund::NOTHING;
-        }
+    pub(super) fn refund(self, now: Millis, units: u64, until: Millis) -> (u64, Option<Update>) {
         let parts = self.seen_at(now).parts_at(now);
-        let ahead = u128::from(until - now) * u128::from(self.limit);
+        let ahead = u128::from(until.saturating_sub(now)) * u128::from(self.limit);
         let back = Level::units(parts.min(ahead), self.window).min(units);
         let left = parts.saturating_sub(u128::from(back) * u128::from(self.window));
-        Refund {
-            units: back,
-            left: (back > 0 && left > 0).then(|| Level::of(self.limit, self.window, now, left).change()),
-        }
+        let level = || Level::of(self.limit, self.window, now, left).update();
+        (back, (back > 0).then(|| if left > 0 { level() } else { Update::Remove }))
     }
 }
 
 /// A stored level, and a call to check against it.
 #[derive(Clone, Copy, Debug)]
-pub struct Leaky {
-    limit: u64,
-    window: Millis,
-    now: Millis,
-    cost: u64,
+pub(super) struct Leaky {
+    call: Call,
     stored: Option<Level>,
     /// The level in parts: `window` parts are a unit.
     parts: u128,
 }
 
-/// Assesses a bucket: whether `cost` more units fit into `limit` units that drain in a `window`.
-pub fn assess(limit: u64, window: Millis, now: Millis, cost: u64, stored: Option<Level>) -> Leaky {
-    let parts = stored.map_or(0, |level| {
-        let parts = level.in_parts_of(window, level.parts_at(now.max(level.written_at)));
-        // A debt stays as long as the window is unchanged. Without a debt, or with another window, the level is at most
-        // a full bucket of the new policy.
-        let full = u128::from(level.limit) * u128::from(level.window);
-        let is_debt = level.window == window && level.parts_at(level.written_at) > full;
-        if is_debt { parts } else { parts.min(u128::from(limit) * u128::from(window)) }
-    });
-    Leaky { limit, window, now, cost, stored, parts }
-}
-
 impl Leaky {
-    fn room(&self) -> u128 {
-        u128::from(self.limit) * u128::from(self.window)
+    pub fn new(call: Call, stored: Option<Level>) -> Leaky {
+        let window = call.policy.window;
+        let mut leaky = Leaky { call, stored, parts: 0 };
+        if let Some(level) = stored {
+            let parts = level.in_parts_of(window, level.parts_at(call.now.max(level.written_at)));
+            // A debt stays as long as the window is unchanged. Without a debt, or with another window, the level is at
+            // most a full bucket of the new policy.
+            let full = u128::from(level.limit) * u128::from(level.window);
+            let is_debt = level.window == window && level.parts_at(level.written_at) > full;
+            leaky.parts = if is_debt { parts } else { parts.min(leaky.room()) };
+        }
+        leaky
     }
 
+    fn limit(&self) -> u64 {
+        self.call.policy.limit
+    }
+
+    fn window(&self) -> Millis {
+        self.call.policy.window
+    }
+
+    /// Returns the parts of a full bucket.
+    fn room(&self) -> u128 {
+        u128::from(self.limit()) * u128::from(self.window())
+    }
+
+    /// Returns the parts that the call asks for.
     fn cost(&self) -> u128 {
-        u128::from(self.cost) * u128::from(self.window)
+        u128::from(self.call.cost) * u128::from(self.window())
     }
 
     /// Returns the time in which `parts` drain, in ms, rounded up.
     fn wait(&self, parts: u128) -> Millis {
         let wait = match u64::try_from(parts) {
-            Ok(parts) => parts.div_ceil(self.limit),
-            Err(_) => u64::try_from(parts.div_ceil(u128::from(self.limit))).unwrap_or(time::MAX),
+            Ok(parts) => parts.div_ceil(self.limit()),
+            Err(_) => u64::try_from(parts.div_ceil(u128::from(self.limit()))).unwrap_or(time::MAX),
         };
-        wait.min(time::MAX - self.now)
+        wait.min(time::MAX - self.call.now)
     }
 
     /// Returns the free units at a level of `parts`. A debt is rounded up to whole units.
-    fn remaining(&self, parts: u128) -> i64 {
+    fn remaining_at(&self, parts: u128) -> i64 {
         match self.room().checked_sub(parts) {
             Some(room) => match u64::try_from(room) {
-                Ok(room) => (room / self.window).cast_signed(),
-                Err(_) => i64::try_from(room / u128::from(self.window)).unwrap_or(0),
+                Ok(room) => (room / self.window()).cast_signed(),
+                Err(_) => i64::try_from(room / u128::from(self.window())).unwrap_or(0),
             },
-            None => -Level::units(parts - self.room(), self.window).cast_signed(),
-        }
-    }
-
-    fn verdict(&self) -> Verdict {
-        let retry_after = if self.fits() {
-            RetryAfter::Now
-        } else if self.cost > self.limit {
-            RetryAfter::Never
-        } else {
-            RetryAfter::Wait(self.wait(self.parts + self.cost() - self.room()))
-        };
-        Verdict {
-            allowed: self.fits(),
-            limit: self.limit,
-            remaining: self.remaining(self.parts),
-            retry_after,
-            reset_after: self.wait(self.parts),
-            charged_until: 0,
+            None => -Level::units(parts - self.room(), self.window()).cast_signed(),
         }
     }
 
     fn level(&self, parts: u128) -> Level {
-        Level::of(self.limit, self.window, self.now, parts)
+        Level::of(self.limit(), self.window(), self.call.now, parts)
     }
 }
 
 impl Assessed for Leaky {
-    fn fits(&self) -> bool {
-        self.cost == 0 || self.parts + self.cost() <= self.room()
+    fn call(&self) -> &Call {
+        &self.call
     }
 
-    /// Computes the waits with the stored rate. The bucket drains at this rate until a call applies a changed policy.
-    fn peek(&self) -> Verdict {
-        let verdict = self.verdict();
-        let Some(level) = self.stored else { return verdict };
-        let retry_after = match verdict.retry_after {
-            RetryAfter::Wait(_) => {
+    fn remaining(&self) -> i64 {
+        self.remaining_at(self.parts)
+    }
+
+    /// The bucket drains at the stored rate until a call settles it.
+    fn retry_after(&self, is_settled: bool) -> Millis {
+        match self.stored {
+            Some(level) if !is_settled => {
                 // The highest stored level, in parts, at which the cost fits.
-                let (room, old, new) = (self.room() - self.cost(), u128::from(level.window), u128::from(self.window));
+                let (room, old, new) = (self.room() - self.cost(), u128::from(level.window), u128::from(self.window()));
                 let most = room / new * old + room % new * old / new;
-                let excess = level.parts_at(self.now).saturating_sub(most);
-                RetryAfter::Wait(u64::try_from(excess.div_ceil(level.limit.into())).unwrap_or(time::MAX))
+                let excess = level.parts_at(self.call.now).saturating_sub(most);
+                u64::try_from(excess.div_ceil(level.limit.into())).unwrap_or(time::MAX)
             }
-            other => other,
-        };
-        Verdict { retry_after, reset_after: level.empty_at().saturating_sub(self.now), ..verdict }
+            _ => self.wait(self.parts + self.cost() - self.room()),
+        }
     }
 
-    fn refuse(&self) -> (Verdict, Option<Update>) {
+    fn reset_after(&self, is_settled: bool) -> Millis {
+        match self.stored {
+            Some(level) if !is_settled => level.empty_at().saturating_sub(self.call.now),
+            _ => self.wait(self.parts),
+        }
+    }
+
+    fn settle(&self) -> Option<Update> {
         let is_as_stored = |level: Level| {
-            (level.limit, level.window) == (self.limit, self.window) && level.parts_at(self.now) == self.parts
+            (level.limit, level.window) == (self.limit(), self.window()) && level.parts_at(self.call.now) == self.parts
         };
         let is_owed = self.parts > 0 && !self.stored.is_some_and(is_as_stored);
-        (self.verdict(), is_owed.then(|| self.level(self.parts).change()))
+        is_owed.then(|| self.level(self.parts).update())
     }
 
-    fn charge(&self) -> (Verdict, Option<Update>) {
-        if self.cost == 0 {
-            return self.refuse();
-        }
+    fn take(&self) -> (Update, i64, Millis) {
         let parts = self.parts + self.cost();
         let level = self.level(parts);
-        let verdict = Verdict {
-            remaining: self.remaining(parts),
-            reset_after: level.empty_at() - self.now,
-            charged_until: level.empty_at(),
-            ..self.verdict().of_forced()
-        };
-        (verdict, Some(level.change()))
+        (level.update(), self.remaining_at(parts), level.empty_at())
     }
 }
 

@@ -1,10 +1,10 @@
 //! Rate limits: how many units are in use, whether more fit, and when they become available again.
 //!
 //! The algorithms differ only in *when a unit becomes available again*. Each algorithm stores its state in a string.
-//! SLIDING stores a ring of times ([`sliding`], [`ring`]), FIXED a count ([`fixed`]), and LEAKY a time ([`leaky`]). A
-//! call has two steps, so that a call with several limits can check all limits before it takes units from any of them.
-//! The first step *assesses* the limit and changes nothing. The second step *charges* or *refuses* the units and
-//! returns the change to make. [`throttle`] has redis-cell's arithmetic, for ZRL.THROTTLE.
+//! SLIDING stores a ring of times ([`sliding`], [`ring`]), FIXED a count ([`fixed`]), and LEAKY a time ([`leaky`]).
+//! [`assess`] checks a call against a stored limit and returns the change to make. The caller makes the change, so a
+//! call with several limits can check all limits before it takes units from any of them. [`throttle`] has redis-cell's
+//! arithmetic, for ZRL.THROTTLE.
 
 pub mod fixed;
 pub mod leaky;
@@ -15,7 +15,10 @@ pub mod text;
 pub mod throttle;
 
 use super::time::{self, Millis};
+use fixed::Fixed;
+use leaky::Leaky;
 use ring::Ring;
+use sliding::Sliding;
 use smallvec::{SmallVec, smallvec};
 
 /// The maximum limit and cost. Clients that use doubles represent every count up to this number exactly.
@@ -44,6 +47,27 @@ pub struct Policy {
     pub grid: Millis,
 }
 
+/// A call that asks for `cost` units at `now`.
+#[derive(Clone, Copy, Debug)]
+pub struct Call {
+    pub policy: Policy,
+    pub now: Millis,
+    pub cost: u64,
+}
+
+/// What a call does with the units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Intent {
+    /// Changes nothing.
+    Peek,
+    /// Takes the units if they fit.
+    Take,
+    /// Takes the units even if they do not fit.
+    Force,
+    /// Takes no units, because another limit of the same call denies them.
+    Refuse,
+}
+
 /// The result of a call: the fields of ZRL.CHECK's reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
@@ -52,42 +76,26 @@ pub struct Verdict {
     pub limit: u64,
     /// The number of free units. If it is negative, the limit is in debt: more units are in use than the limit allows.
     pub remaining: i64,
-    pub retry_after: RetryAfter,
+    /// The minimum wait after which the same call succeeds, if no other call takes units. 0 if the call is allowed.
+    /// `None` if the call asks for more than the limit.
+    pub retry_after: Option<Millis>,
     /// The time until no unit is in use.
     pub reset_after: Millis,
     /// The time at which the units of this call become available again. 0 if it took none.
     pub charged_until: Millis,
 }
 
-/// The minimum wait after which the same call succeeds, if no other call takes units.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RetryAfter {
-    Now,
-    Wait(Millis),
-    /// The call asks for more than the limit.
-    Never,
-}
-
-impl Verdict {
-    pub fn of_forced(self) -> Verdict {
-        Verdict { allowed: true, retry_after: RetryAfter::Now, ..self }
-    }
+/// What [`assess`] found.
+#[derive(Clone, Debug)]
+pub struct Assessment {
+    pub fits: bool,
+    pub verdict: Verdict,
+    pub update: Option<Update>,
 }
 
 /// Returns `limit - units`. Units above [`MAX_UNITS`] count as [`MAX_UNITS`].
 fn remaining(limit: u64, units: u64) -> i64 {
     limit.cast_signed() - units.min(MAX_UNITS).cast_signed()
-}
-
-impl RetryAfter {
-    /// Returns the number in the reply: ms, 0 for now, -1 for never.
-    pub fn as_integer(self) -> i64 {
-        match self {
-            RetryAfter::Now => 0,
-            RetryAfter::Wait(wait) => i64::try_from(wait).unwrap_or(i64::MAX),
-            RetryAfter::Never => -1,
-        }
-    }
 }
 
 /// The usage of a limit: the fields of ZRL.INFO's reply.
@@ -114,27 +122,30 @@ impl LimitUsage {
 pub struct Foreign;
 
 /// Bytes to write. Most changes need no allocation.
-pub type Bytes = SmallVec<[u8; 64]>;
+pub type SmallBytes = SmallVec<[u8; 64]>;
 
+/// A change of a limit's key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Update {
-    pub writes: SmallVec<[Write; 1]>,
-    /// The new TTL. `None` leaves the key's TTL unchanged.
-    pub lifetime: Option<Lifetime>,
+pub enum Update {
+    /// Replaces the string and sets the TTL.
+    Replace { text: SmallBytes, lifetime: Lifetime },
+    /// Overwrites parts of the string. Its length stays the same. `None` leaves the TTL unchanged.
+    Overwrite { parts: SmallVec<[Part; 1]>, lifetime: Option<Lifetime> },
+    /// Removes the key, because no unit is in use any more.
+    Remove,
 }
 
 impl Update {
-    fn whole(text: Bytes, lifetime: Lifetime) -> Update {
-        Update { writes: smallvec![Write::Replace(text)], lifetime: Some(lifetime) }
+    fn overwrite(part: Part, lifetime: Option<Lifetime>) -> Update {
+        Update::Overwrite { parts: smallvec![part], lifetime }
     }
 }
 
+/// The bytes of a string from `at` on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Write {
-    /// Replaces the whole string.
-    Replace(Bytes),
-    /// Overwrites the bytes from `at` on. The length of the string stays the same.
-    Part { at: usize, bytes: Bytes },
+pub struct Part {
+    pub at: usize,
+    pub bytes: SmallBytes,
 }
 
 /// The key must live until `until`, and may live up to `linger` ms longer.
@@ -164,18 +175,6 @@ impl Lifetime {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refund {
-    pub units: u64,
-    /// The change of the string. If it is `None` and `units` is 0, the string stays unchanged. If it is `None` and
-    /// `units` is not 0, no unit is in use any more, and the key is no longer needed.
-    pub left: Option<Update>,
-}
-
-impl Refund {
-    pub const NOTHING: Refund = Refund { units: 0, left: None };
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoredLimit<'a> {
     Sliding(Ring<'a>),
@@ -185,9 +184,9 @@ pub enum StoredLimit<'a> {
 }
 
 impl<'a> StoredLimit<'a> {
-    /// Parses a string. The first byte identifies the algorithm. A plain number belongs to THROTTLE, as in redis-cell.
-    /// `expires_at` is called only for a plain number.
-    pub fn parse(text: &'a [u8], expires_at: impl FnOnce() -> Option<Millis>) -> Result<StoredLimit<'a>, Foreign> {
+    /// Parses a string. The first byte identifies the algorithm. A plain number belongs to THROTTLE, as in redis-cell,
+    /// if it agrees with the key's TTL.
+    pub fn parse(text: &'a [u8], expires_at: Option<Millis>) -> Result<StoredLimit<'a>, Foreign> {
         match text.first() {
             Some(b's') => Ring::parse(text).map(StoredLimit::Sliding),
             Some(b'f') => fixed::Count::parse(text).map(StoredLimit::Fixed),
@@ -196,6 +195,7 @@ impl<'a> StoredLimit<'a> {
         }
     }
 
+    /// Returns the algorithm's name, as ZRL.INFO shows it.
     pub fn algorithm(self) -> &'static str {
         match self {
             StoredLimit::Sliding(_) => "sliding",
@@ -217,7 +217,9 @@ impl<'a> StoredLimit<'a> {
     /// Refunds up to `units` units of one call. `until` is that call's [`charged_until`](Verdict::charged_until). Units
     /// that are no longer in use cannot be refunded. THROTTLE has no refund: a client returns units with a negative
     /// quantity.
-    pub fn refund(self, now: Millis, units: u64, until: Millis) -> Result<Refund, Foreign> {
+    ///
+    /// Returns the number of refunded units, and the change.
+    pub fn refund(self, now: Millis, units: u64, until: Millis) -> Result<(u64, Option<Update>), Foreign> {
         match self {
             StoredLimit::Sliding(ring) => sliding::refund(ring, now, units, until),
             StoredLimit::Fixed(count) => Ok(count.refund(now, units, until)),
@@ -227,52 +229,90 @@ impl<'a> StoredLimit<'a> {
     }
 }
 
-/// Assesses a limit at `now` for a call of `cost` units under `policy`, and calls `look` with the result. Returns
-/// `None` if the stored limit belongs to another algorithm.
-pub fn assess<R>(
-    policy: Policy,
-    now: Millis,
-    cost: u64,
-    stored: Option<StoredLimit<'_>>,
-    look: impl FnOnce(&dyn Assessed) -> R,
-) -> Result<Option<R>, Foreign> {
-    let Policy { algorithm, limit, window, .. } = policy;
-    Ok(Some(match (algorithm, stored) {
-        (Algorithm::Sliding, None) => look(&sliding::assess(policy, now, cost, None)?),
-        (Algorithm::Sliding, Some(StoredLimit::Sliding(ring))) => {
-            look(&sliding::assess(policy, now, cost, Some(ring))?)
-        }
-        (Algorithm::Fixed, None) => look(&fixed::assess(limit, window, now, cost, None)),
-        (Algorithm::Fixed, Some(StoredLimit::Fixed(count))) => {
-            look(&fixed::assess(limit, window, now, cost, Some(count)))
-        }
-        (Algorithm::Leaky, None) => look(&leaky::assess(limit, window, now, cost, None)),
-        (Algorithm::Leaky, Some(StoredLimit::Leaky(level))) => {
-            look(&leaky::assess(limit, window, now, cost, Some(level)))
-        }
-        _ => return Ok(None),
-    }))
+/// Assesses a stored limit for a call. `stored` is `None` if the key is missing.
+pub fn assess(call: Call, intent: Intent, stored: Option<&[u8]>) -> Result<Assessment, Foreign> {
+    Ok(match call.policy.algorithm {
+        Algorithm::Sliding => Sliding::new(call, stored.map(Ring::parse).transpose()?)?.assessment(intent),
+        Algorithm::Fixed => Fixed::new(call, stored.map(fixed::Count::parse).transpose()?).assessment(intent),
+        Algorithm::Leaky => Leaky::new(call, stored.map(leaky::Level::parse).transpose()?).assessment(intent),
+    })
 }
 
 /// A stored limit, and a call to check against it.
-pub trait Assessed {
-    fn fits(&self) -> bool;
+///
+/// A call that is not a peek *settles* the limit first: it applies its policy to the stored units, so that no unit is
+/// held longer than the window of this policy.
+trait Assessed {
+    fn call(&self) -> &Call;
 
-    /// Returns the verdict and changes nothing. `allowed` tells whether the units would fit. `retry_after` and
-    /// `reset_after` follow from the stored units. If the call has a shorter window, ZRL.CHECK applies this window. The
-    /// client may then have to wait less than the peek returned.
-    fn peek(&self) -> Verdict;
+    /// Returns the number of free units. If it is negative, the limit is in debt.
+    fn remaining(&self) -> i64;
 
-    /// Returns the verdict of a call that takes nothing. Also returns a change if the policy has changed, so that units
-    /// are not held longer than the new window allows.
-    fn refuse(&self) -> (Verdict, Option<Update>);
+    /// Returns the minimum wait until the units fit. Called only if they do not fit now, but fit into the limit.
+    fn retry_after(&self, is_settled: bool) -> Millis;
+
+    /// Returns the time until no unit is in use.
+    fn reset_after(&self, is_settled: bool) -> Millis;
+
+    /// Returns the change that settles the limit.
+    fn settle(&self) -> Option<Update>;
+
+    /// Returns the change that takes the units, how many units are free after it, and when the units become available
+    /// again. Called only if the cost is not 0.
+    fn take(&self) -> (Update, i64, Millis);
+
+    fn fits(&self) -> bool {
+        let cost = self.call().cost;
+        cost == 0 || i64::try_from(cost).is_ok_and(|cost| cost <= self.remaining())
+    }
+
+    fn assessment(&self, intent: Intent) -> Assessment {
+        let fits = self.fits();
+        let (verdict, update) = match intent {
+            Intent::Peek => (self.peek(), None),
+            Intent::Take if fits => self.charge(),
+            Intent::Force => self.charge(),
+            Intent::Take | Intent::Refuse => self.refuse(),
+        };
+        Assessment { fits, verdict, update }
+    }
+
+    fn verdict(&self, is_settled: bool) -> Verdict {
+        let Call { cost, policy: Policy { limit, .. }, .. } = *self.call();
+        let fits = self.fits();
+        Verdict {
+            allowed: fits,
+            limit,
+            remaining: self.remaining(),
+            retry_after: (fits || cost <= limit).then(|| if fits { 0 } else { self.retry_after(is_settled) }),
+            reset_after: self.reset_after(is_settled),
+            charged_until: 0,
+        }
+    }
+
+    /// Returns the verdict and changes nothing. The waits are those of the units as they are stored. If a later call
+    /// settles the limit, they may become shorter.
+    fn peek(&self) -> Verdict {
+        self.verdict(false)
+    }
+
+    /// Returns the verdict of a call that takes nothing, and the change that settles the limit.
+    fn refuse(&self) -> (Verdict, Option<Update>) {
+        (self.verdict(true), self.settle())
+    }
 
     /// Takes the units even if they do not fit. If they do not fit, the limit is in debt, and `remaining` is negative
     /// until enough units have become available again.
-    fn charge(&self) -> (Verdict, Option<Update>);
-
-    fn decide(&self, forced: bool) -> (Verdict, Option<Update>) {
-        if forced || self.fits() { self.charge() } else { self.refuse() }
+    fn charge(&self) -> (Verdict, Option<Update>) {
+        let Call { cost, now, policy: Policy { limit, .. } } = *self.call();
+        if cost == 0 {
+            return self.refuse();
+        }
+        let (update, remaining, until) = self.take();
+        let reset_after = until - now;
+        let verdict =
+            Verdict { allowed: true, limit, remaining, retry_after: Some(0), reset_after, charged_until: until };
+        (verdict, Some(update))
     }
 }
 

@@ -13,7 +13,7 @@
 //! Slots that were never written have the time 0. They are at the end of the string, and are treated as the oldest
 //! slots.
 
-use super::{Bytes, Foreign, Write};
+use super::{Foreign, Part, SmallBytes};
 use crate::model::time::{self, Millis};
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -23,16 +23,16 @@ const TAG: &[u8] = b"sliding:";
 const SLOT: usize = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slot {
+pub struct RingSlot {
     pub at: Millis,
     /// The total of the units taken, including this slot's. Wraps around at 2^64, because only differences matter.
     pub taken: u64,
 }
 
-impl Slot {
-    fn read(bytes: &[u8; SLOT]) -> Slot {
+impl RingSlot {
+    fn read(bytes: &[u8; SLOT]) -> RingSlot {
         let number = |half: usize| u64::from_le_bytes(bytes.as_chunks().0[half]);
-        Slot { at: number(0), taken: number(1) }
+        RingSlot { at: number(0), taken: number(1) }
     }
 
     fn bytes(self) -> [u8; SLOT] {
@@ -60,8 +60,8 @@ impl<'a> Ring<'a> {
         if !rest.is_empty() {
             return Err(Foreign);
         }
-        let first = Slot::read(first).at;
-        let seam = slots.partition_point(|slot| Slot::read(slot).at >= first);
+        let first = RingSlot::read(first).at;
+        let seam = slots.partition_point(|slot| RingSlot::read(slot).at >= first);
         let ring = Ring { slots, seam: if seam == slots.len() { 0 } else { seam } };
         if ring.newest().at <= time::MAX { Ok(ring) } else { Err(Foreign) }
     }
@@ -75,16 +75,16 @@ impl<'a> Ring<'a> {
         if place < self.len() { place } else { place - self.len() }
     }
 
-    pub fn slot(&self, age: usize) -> Slot {
-        Slot::read(&self.slots[self.place(age)])
+    pub fn slot(&self, age: usize) -> RingSlot {
+        RingSlot::read(&self.slots[self.place(age)])
     }
 
-    pub fn newest(&self) -> Slot {
+    pub fn newest(&self) -> RingSlot {
         self.slot(self.len() - 1)
     }
 
     /// Returns the first slot from `from` on for which `is_before` is false, or [`len`](Ring::len). O(log N).
-    pub fn find(&self, from: usize, is_before: impl Fn(Slot) -> bool) -> usize {
+    pub fn find(&self, from: usize, is_before: impl Fn(RingSlot) -> bool) -> usize {
         let (mut low, mut high) = (from, self.len());
         while low < high {
             let middle = low + (high - low) / 2;
@@ -101,12 +101,12 @@ impl<'a> Ring<'a> {
         if units <= time::MAX { Ok(Usage { first, before, units }) } else { Err(Foreign) }
     }
 
-    pub fn replace(&self, age: usize, slot: Slot) -> Write {
-        Write::Part { at: TAG.len() + self.place(age) * SLOT, bytes: Bytes::from_slice(&slot.bytes()) }
+    pub fn replace(&self, age: usize, slot: RingSlot) -> Part {
+        Part { at: TAG.len() + self.place(age) * SLOT, bytes: SmallBytes::from_slice(&slot.bytes()) }
     }
 
-    /// Returns the writes that lower the totals of the slots from `from` on by `units`.
-    pub fn lower(&self, from: usize, units: u64) -> SmallVec<[Write; 1]> {
+    /// Returns the slots from `from` on, with totals that are lower by `units`.
+    pub fn lower(&self, from: usize, units: u64) -> SmallVec<[Part; 1]> {
         // These slots are one contiguous piece, or two if they wrap around the end of the string.
         let around = (self.len() - self.seam).clamp(from, self.len());
         [from..around, around..self.len()]
@@ -116,32 +116,32 @@ impl<'a> Ring<'a> {
                 let at = TAG.len() + self.place(ages.start) * SLOT;
                 let mut bytes = vec![0; ages.len() * SLOT];
                 for (room, age) in bytes.as_chunks_mut().0.iter_mut().zip(ages) {
-                    let Slot { at, taken } = self.slot(age);
-                    *room = Slot { at, taken: taken.wrapping_sub(units) }.bytes();
+                    let RingSlot { at, taken } = self.slot(age);
+                    *room = RingSlot { at, taken: taken.wrapping_sub(units) }.bytes();
                 }
-                Write::Part { at, bytes: Bytes::from_vec(bytes) }
+                Part { at, bytes: SmallBytes::from_vec(bytes) }
             })
             .collect()
     }
 
-    /// Returns the write that replaces the string with a ring of `len` slots: the slots `kept`, then `newest`.
-    pub fn rebuild(&self, kept: Range<usize>, newest: Slot, len: usize) -> Write {
+    /// Returns the string of a ring of `len` slots: the slots `kept`, then `newest`.
+    pub fn rebuild(&self, kept: Range<usize>, newest: RingSlot, len: usize) -> SmallBytes {
         let next = if kept.is_empty() { newest } else { self.slot(kept.start) };
         let oldest = self.slot(kept.start - 1);
-        let oldest = Slot { at: oldest.at.min(next.at - 1), ..oldest };
+        let oldest = RingSlot { at: oldest.at.min(next.at - 1), ..oldest };
         build(oldest, kept.map(|age| self.slot(age)).chain([newest]), len)
     }
 }
 
-/// Returns the write of a new ring of `len` slots, created at `now`, with the slot `first`.
-pub fn begin(now: Millis, first: Slot, len: usize) -> Write {
-    build(Slot { at: now, taken: 0 }, [first].into_iter(), len)
+/// Returns the string of a new ring of `len` slots, created at `now`, with the slot `first`.
+pub fn begin(now: Millis, first: RingSlot, len: usize) -> SmallBytes {
+    build(RingSlot { at: now, taken: 0 }, [first].into_iter(), len)
 }
 
-fn build(oldest: Slot, slots: impl Iterator<Item = Slot>, len: usize) -> Write {
+fn build(oldest: RingSlot, slots: impl Iterator<Item = RingSlot>, len: usize) -> SmallBytes {
     // The time 0 marks slots that were never written.
-    let oldest = Slot { at: oldest.at.max(1), ..oldest };
-    let never_written = Slot { at: 0, ..oldest };
+    let oldest = RingSlot { at: oldest.at.max(1), ..oldest };
+    let never_written = RingSlot { at: 0, ..oldest };
     let mut text = vec![0; TAG.len() + len * SLOT];
     let (tag, rooms) = text.split_at_mut(TAG.len());
     tag.copy_from_slice(TAG);
@@ -149,7 +149,7 @@ fn build(oldest: Slot, slots: impl Iterator<Item = Slot>, len: usize) -> Write {
     for (room, slot) in rooms.as_chunks_mut().0.iter_mut().zip(slots) {
         *room = slot.bytes();
     }
-    Write::Replace(Bytes::from_vec(text))
+    SmallBytes::from_vec(text)
 }
 
 /// The usage of a ring at one time.
@@ -157,7 +157,7 @@ fn build(oldest: Slot, slots: impl Iterator<Item = Slot>, len: usize) -> Write {
 pub struct Usage {
     /// The oldest slot that may have units in use: 1 to the length of the ring.
     pub first: usize,
-    /// [`Slot::taken`] of the slot before `first`.
+    /// [`RingSlot::taken`] of the slot before `first`.
     pub before: u64,
     /// The units in use: at most [`time::MAX`].
     pub units: u64,

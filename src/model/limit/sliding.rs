@@ -7,10 +7,9 @@
 //! | ZCARD                         | the total of the newest slot minus the total before the first slot in use  |
 //! | ZADD                          | one slot is written                                                        |
 
-use super::ring::{self, Ring, Slot, Usage};
-use super::{Assessed, Foreign, Lifetime, LimitUsage, Policy, Refund, RetryAfter, Update, Verdict, Write, remaining};
+use super::ring::{self, Ring, RingSlot, Usage};
+use super::{Assessed, Call, Foreign, Lifetime, LimitUsage, Policy, Update, remaining};
 use crate::model::time::{self, Millis};
-use smallvec::smallvec;
 
 /// The maximum number of slots of a ring: 256 MiB. The server accepts strings of up to 512 MiB.
 const MOST_SLOTS: usize = if cfg!(test) { 512 } else { 1 << 24 };
@@ -42,23 +41,6 @@ impl Policy {
     }
 }
 
-/// A stored ring, and a call to check against it.
-#[derive(Clone, Copy, Debug)]
-pub struct Sliding<'a> {
-    policy: Policy,
-    now: Millis,
-    cost: u64,
-    /// The time at which a unit taken now becomes available again. No unit may be held longer.
-    until: Millis,
-    ring: Option<(Ring<'a>, Usage)>,
-}
-
-/// Assesses a ring: whether `cost` more units fit under `policy` at `now`. O(log N), where N is the number of slots.
-pub fn assess(policy: Policy, now: Millis, cost: u64, stored: Option<Ring<'_>>) -> Result<Sliding<'_>, Foreign> {
-    let ring = stored.map(|ring| Ok((ring, ring.usage(now)?))).transpose()?;
-    Ok(Sliding { policy, now, cost, until: policy.until(now), ring })
-}
-
 fn all_available(ring: &Ring<'_>, usage: &Usage) -> Option<Millis> {
     // Later slots may have no units left, because all their units were refunded.
     let last = || ring.find(usage.first, |slot| slot.taken.wrapping_sub(usage.before) < usage.units);
@@ -82,117 +64,114 @@ pub(super) fn usage(ring: Ring<'_>, now: Millis) -> Result<LimitUsage, Foreign> 
 
 /// Refunds up to `units` that would become available again at `until`. Rewrites the slot of `until` and all later
 /// slots.
-pub(super) fn refund(ring: Ring<'_>, now: Millis, units: u64, until: Millis) -> Result<Refund, Foreign> {
+pub(super) fn refund(ring: Ring<'_>, now: Millis, units: u64, until: Millis) -> Result<(u64, Option<Update>), Foreign> {
     let usage = ring.usage(now)?;
     let slot = ring.find(usage.first, |slot| slot.at < until);
     if until <= now || slot == ring.len() || ring.slot(slot).at != until {
-        return Ok(Refund::NOTHING);
+        return Ok((0, None));
     }
     let held = ring.slot(slot).taken.wrapping_sub(ring.slot(slot - 1).taken);
     let back = units.min(held);
     if back == 0 || back > usage.units {
-        return Ok(Refund::NOTHING);
+        return Ok((0, None));
     }
-    let left = (back < usage.units).then(|| Update { writes: ring.lower(slot, back), lifetime: None });
-    Ok(Refund { units: back, left })
+    let is_any_left = back < usage.units;
+    let lowered = || Update::Overwrite { parts: ring.lower(slot, back), lifetime: None };
+    Ok((back, Some(if is_any_left { lowered() } else { Update::Remove })))
+}
+
+/// A stored ring, and a call to check against it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sliding<'a> {
+    call: Call,
+    /// The time at which a unit taken now becomes available again. No unit may be held longer.
+    until: Millis,
+    ring: Option<(Ring<'a>, Usage)>,
 }
 
 impl Sliding<'_> {
+    /// O(log N), where N is the number of slots.
+    pub fn new(call: Call, stored: Option<Ring<'_>>) -> Result<Sliding<'_>, Foreign> {
+        let ring = stored.map(|ring| Ok((ring, ring.usage(call.now)?))).transpose()?;
+        Ok(Sliding { call, until: call.policy.until(call.now), ring })
+    }
+
     fn in_use(&self) -> u64 {
         self.ring.map_or(0, |(_, usage)| usage.units)
     }
 
-    /// Returns the verdict. All units that would become available again after `until` count as available at `until`.
-    fn verdict(&self, until: Millis) -> Verdict {
-        Verdict {
-            allowed: self.fits(),
-            limit: self.policy.limit,
-            remaining: remaining(self.policy.limit, self.in_use()),
-            retry_after: self.retry_after(until),
-            reset_after: self.all_available().map_or(0, |at| at.min(until).saturating_sub(self.now)),
-            charged_until: 0,
-        }
-    }
-
-    fn retry_after(&self, until: Millis) -> RetryAfter {
-        match self.ring {
-            _ if self.fits() => RetryAfter::Now,
-            Some((ring, usage)) if self.cost <= self.policy.limit => {
-                // Positive, because the units do not fit.
-                let needed = usage.units.saturating_sub(self.policy.limit - self.cost);
-                let slot = ring.find(usage.first, |slot| slot.taken.wrapping_sub(usage.before) < needed);
-                let at = if slot < ring.len() { ring.slot(slot).at } else { until };
-                RetryAfter::Wait(at.min(until).saturating_sub(self.now).max(1))
-            }
-            _ => RetryAfter::Never,
-        }
-    }
-
-    fn all_available(&self) -> Option<Millis> {
-        self.ring.and_then(|(ring, usage)| all_available(&ring, &usage))
+    /// Returns the latest time at which a unit becomes available again.
+    fn latest(&self, is_settled: bool) -> Millis {
+        if is_settled { self.until } else { time::MAX }
     }
 
     /// Returns the change that takes `more` further units. They are in use until [`until`](Sliding::until), and no
     /// other unit is in use for longer.
     fn put(&self, more: u64) -> Update {
-        let write = match self.ring {
-            None => ring::begin(self.now, Slot { at: self.until, taken: more }, self.policy.room_for(2)),
-            Some((ring, usage)) => self.put_into(&ring, &usage, more),
+        let (until, policy) = (self.until, &self.call.policy);
+        let lifetime = Lifetime::lingering(until, policy.window);
+        let Some((ring, usage)) = self.ring else {
+            let text = ring::begin(self.call.now, RingSlot { at: until, taken: more }, policy.room_for(2));
+            return Update::Replace { text, lifetime };
         };
-        Update { writes: smallvec![write], lifetime: Some(Lifetime::lingering(self.until, self.policy.window)) }
-    }
-
-    fn put_into(&self, ring: &Ring<'_>, usage: &Usage, more: u64) -> Write {
         let len = ring.len();
-        let taken = ring.newest().taken.wrapping_add(more.min(time::MAX - usage.units));
-        let slot = Slot { at: self.until, taken };
+        let slot = RingSlot { at: until, taken: ring.newest().taken.wrapping_add(more.min(time::MAX - usage.units)) };
         // The slots in use that stay. The new slot replaces slots at `until` or later. Such slots exist if `until` has
         // not changed, if the window has become shorter, or if the clock has stepped back.
-        let kept = usage.first..ring.find(usage.first, |slot| slot.at < self.until);
-        if kept.end + 1 == len && ring.slot(kept.end - 1).at < self.until {
-            return ring.replace(kept.end, slot);
-        }
+        let kept = usage.first..ring.find(usage.first, |slot| slot.at < until);
         let is_too_large = len > SMALL && len / 4 >= kept.len() + 2;
-        if kept.end == len && !is_too_large {
-            if usage.first > 1 || ring.slot(1).taken == ring.slot(0).taken {
-                return ring.replace(0, slot);
-            }
-            if len >= MOST_SLOTS {
-                // The new slot replaces the newest slot, so the units of the newest slot are held longer than a window.
-                // The limit is still never exceeded.
-                return ring.replace(len - 1, slot);
-            }
+        let place = if kept.end + 1 == len && ring.slot(kept.end - 1).at < until {
+            Some(kept.end)
+        } else if kept.end < len || is_too_large {
+            None
+        } else if usage.first > 1 || ring.slot(1).taken == ring.slot(0).taken {
+            Some(0)
+        } else {
+            // The new slot of a ring that cannot grow replaces the newest slot. So the units of the newest slot are
+            // held longer than a window. The limit is still never exceeded.
+            (len >= MOST_SLOTS).then_some(len - 1)
+        };
+        if let Some(age) = place {
+            return Update::overwrite(ring.replace(age, slot), Some(lifetime));
         }
         let needed = kept.len() + 2;
-        ring.rebuild(kept, slot, self.policy.room_for(needed))
+        Update::Replace { text: ring.rebuild(kept, slot, policy.room_for(needed)), lifetime }
     }
 }
 
 impl Assessed for Sliding<'_> {
-    fn fits(&self) -> bool {
-        self.cost == 0 || self.in_use().saturating_add(self.cost) <= self.policy.limit
+    fn call(&self) -> &Call {
+        &self.call
     }
 
-    fn peek(&self) -> Verdict {
-        self.verdict(time::MAX)
+    fn remaining(&self) -> i64 {
+        remaining(self.call.policy.limit, self.in_use())
     }
 
-    fn refuse(&self) -> (Verdict, Option<Update>) {
-        let is_overdue = self.all_available().is_some_and(|at| at > self.until);
-        (self.verdict(self.until), is_overdue.then(|| self.put(0)))
+    fn retry_after(&self, is_settled: bool) -> Millis {
+        let latest = self.latest(is_settled);
+        self.ring.map_or(0, |(ring, usage)| {
+            // Positive, because the units do not fit.
+            let needed = usage.units.saturating_sub(self.call.policy.limit - self.call.cost);
+            let slot = ring.find(usage.first, |slot| slot.taken.wrapping_sub(usage.before) < needed);
+            let at = if slot < ring.len() { ring.slot(slot).at } else { latest };
+            at.min(latest).saturating_sub(self.call.now).max(1)
+        })
     }
 
-    fn charge(&self) -> (Verdict, Option<Update>) {
-        if self.cost == 0 {
-            return self.refuse();
-        }
-        let verdict = Verdict {
-            remaining: remaining(self.policy.limit, self.in_use().saturating_add(self.cost)),
-            reset_after: self.until - self.now,
-            charged_until: self.until,
-            ..self.verdict(self.until).of_forced()
-        };
-        (verdict, Some(self.put(self.cost)))
+    fn reset_after(&self, is_settled: bool) -> Millis {
+        let all = self.ring.and_then(|(ring, usage)| all_available(&ring, &usage));
+        all.map_or(0, |at| at.min(self.latest(is_settled)).saturating_sub(self.call.now))
+    }
+
+    fn settle(&self) -> Option<Update> {
+        let (ring, usage) = self.ring?;
+        all_available(&ring, &usage).filter(|&at| at > self.until).map(|_| self.put(0))
+    }
+
+    fn take(&self) -> (Update, i64, Millis) {
+        let units = self.in_use().saturating_add(self.call.cost);
+        (self.put(self.call.cost), remaining(self.call.policy.limit, units), self.until)
     }
 }
 

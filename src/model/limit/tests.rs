@@ -27,7 +27,7 @@ fn other_peoples_strings_are_no_limits() {
         "null",
     ] {
         for ttl in [None, TTL] {
-            assert_eq!(StoredLimit::parse(text.as_bytes(), || ttl), Err(Foreign), "{text}");
+            assert_eq!(StoredLimit::parse(text.as_bytes(), ttl), Err(Foreign), "{text}");
         }
     }
 }
@@ -36,10 +36,16 @@ fn other_peoples_strings_are_no_limits() {
 fn a_string_of_one_algorithm_is_none_of_another() {
     let policy = |algorithm| Policy { algorithm, limit: 5, window: 1000, grid: 1 };
     let ring = b"sliding:\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0";
-    let sliding = Some(StoredLimit::parse(ring, || None).expect("a limit"));
-    let read = |text: &'static str| Some(StoredLimit::parse(text.as_bytes(), || TTL).expect("a limit"));
-    let (fixed, leaky, cell) =
-        (read("fixed:1767225600000:1"), read("leaky:1767225600000:5/1000!1767225599000"), read("1767225600000000000"));
+    let read = |text: &'static [u8]| {
+        StoredLimit::parse(text, TTL).expect("a limit");
+        Some(text)
+    };
+    let sliding = read(ring);
+    let (fixed, leaky, cell) = (
+        read(b"fixed:1767225600000:1"),
+        read(b"leaky:1767225600000:5/1000!1767225599000"),
+        read(b"1767225600000000000"),
+    );
     for (algorithm, stored, is_one) in [
         (Algorithm::Fixed, fixed, true),
         (Algorithm::Fixed, leaky, false),
@@ -54,11 +60,8 @@ fn a_string_of_one_algorithm_is_none_of_another() {
         (Algorithm::Sliding, leaky, false),
         (Algorithm::Sliding, cell, false),
     ] {
-        assert_eq!(
-            assess(policy(algorithm), 0, 1, stored, |_| ()).unwrap().is_some(),
-            is_one,
-            "{algorithm:?} {stored:?}"
-        );
+        let call = Call { policy: policy(algorithm), now: 0, cost: 1 };
+        assert_eq!(assess(call, Intent::Take, stored).is_ok(), is_one, "{algorithm:?} {stored:?}");
     }
 }
 
@@ -66,7 +69,7 @@ fn a_string_of_one_algorithm_is_none_of_another() {
 fn what_is_in_use_is_told_until_the_last_unit_is_back() {
     const END: Millis = 1_767_225_600_000;
     let at = |text: &str, ttl: Millis, now: Millis| {
-        StoredLimit::parse(text.as_bytes(), || Some(ttl)).unwrap().usage(now).unwrap()
+        StoredLimit::parse(text.as_bytes(), Some(ttl)).unwrap().usage(now).unwrap()
     };
     let some = |units: Option<u64>, next: Millis, all: Millis| LimitUsage {
         units,
@@ -113,7 +116,7 @@ proptest! {
     #[test]
     fn no_string_makes_a_limit_panic(tag in prop_oneof![Just("sliding:"), Just("fixed:"), Just("leaky:"), Just("")], text in any_text()) {
         let text = [tag.as_bytes(), &text].concat();
-        if let Ok(stored) = StoredLimit::parse(&text, || TTL) {
+        if let Ok(stored) = StoredLimit::parse(&text, TTL) {
             let _ = stored.usage(1_767_225_600_000);
             let _ = stored.refund(1_767_225_600_000, 1, 1_767_225_600_001);
         }

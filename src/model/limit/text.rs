@@ -1,6 +1,6 @@
 //! The stored form of a limit: decimal numbers and separators, which are readable in the reply of GET.
 
-use super::{Bytes, Foreign};
+use super::{Foreign, SmallBytes};
 use crate::model::time::{decimal, leading_digits};
 
 /// Room for five numbers of 20 digits, a tag and separators.
@@ -8,14 +8,14 @@ pub const CAPACITY: usize = 112;
 
 /// Returns the text of up to five numbers. A `sign` stands in front of each number. The first sign is the tag of the
 /// algorithm, the others are separators.
-pub(super) fn number_text(numbers: &[(&str, u64)]) -> Bytes {
+pub(super) fn number_text(numbers: &[(&str, u64)]) -> SmallBytes {
     let (mut text, mut len) = ([0; CAPACITY], 0);
     for (sign, number) in numbers {
         text[len..len + sign.len()].copy_from_slice(sign.as_bytes());
         len += sign.len();
         len += decimal(*number, &mut text[len..]);
     }
-    Bytes::from_slice(&text[..len])
+    SmallBytes::from_slice(&text[..len])
 }
 
 /// Parses the text that [`number_text`] returns, from left to right.

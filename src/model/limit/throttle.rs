@@ -39,9 +39,9 @@ pub struct Arrival {
 
 impl Arrival {
     /// Parses the number in a string, with the TTL of its key.
-    pub fn parse(text: &[u8], expires_at: impl FnOnce() -> Option<Millis>) -> Result<Arrival, Foreign> {
+    pub fn parse(text: &[u8], expires_at: Option<Millis>) -> Result<Arrival, Foreign> {
         let arrival = Arrival { nanos: NumberReader(text).last_number_after("")? };
-        let is_ours = match expires_at() {
+        let is_ours = match expires_at {
             Some(expires_at) => expires_at.abs_diff(arrival.expires_at()) <= TOLERANCE,
             None => arrival.nanos >= EARLIEST,
         };
@@ -58,8 +58,8 @@ impl Arrival {
         self.nanos / 1_000_000
     }
 
-    pub fn change(self) -> Update {
-        Update::whole(number_text(&[("", self.nanos)]), Lifetime::exactly(self.expires_at()))
+    pub fn update(self) -> Update {
+        Update::Replace { text: number_text(&[("", self.nanos)]), lifetime: Lifetime::exactly(self.expires_at()) }
     }
 
     /// Returns the usage at `now`. The number of units depends on the policy, which is not stored. So `units` is
@@ -116,21 +116,14 @@ pub struct ThrottleVerdict {
     pub reset_after: i64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ArrivalChange {
-    AsItWas,
-    Set(Arrival),
-    /// No unit is in use any more, because the call returned units.
-    Empty,
-}
-
-/// Takes `quantity` units. A negative quantity returns units.
+/// Takes `quantity` units. A negative quantity returns units. Also returns what to store: `None` if no unit is in use any
+/// more.
 pub fn throttle(
     policy: ThrottlePolicy,
     now: Nanos,
     quantity: i64,
     stored: Option<Arrival>,
-) -> Result<(ThrottleVerdict, ArrivalChange), OutOfRange> {
+) -> Result<(ThrottleVerdict, Option<Arrival>), OutOfRange> {
     let ThrottlePolicy { interval, tolerance, .. } = policy;
     let increment = Nanos::from(interval.checked_mul(quantity).ok_or(OutOfRange)?);
     let (interval, tolerance) = (Nanos::from(interval), Nanos::from(tolerance));
@@ -148,13 +141,12 @@ pub fn throttle(
         retry_after: seconds(retry_after),
         reset_after: seconds(drains),
     };
-    let outcome = match allowed {
-        _ if quantity == 0 => ArrivalChange::AsItWas,
-        false => ArrivalChange::AsItWas,
-        true if drains == 0 => ArrivalChange::Empty,
-        true => ArrivalChange::Set(Arrival::at(now + drains)?),
+    let left = match drains {
+        _ if !allowed || quantity == 0 => stored,
+        0 => None,
+        _ => Some(Arrival::at(now + drains)?),
     };
-    Ok((verdict, outcome))
+    Ok((verdict, left))
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "as redis-cell; casts saturate")]

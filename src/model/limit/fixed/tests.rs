@@ -1,10 +1,14 @@
 //! Tests FIXED against a model that tracks each unit. Every count is formatted and parsed.
 
-use super::super::Write;
+use super::super::{Algorithm, Policy, Verdict};
 use super::*;
 use proptest::prelude::*;
 
 const START: Millis = 1_767_225_600_000;
+
+fn assess(limit: u64, window: Millis, now: Millis, cost: u64, stored: Option<Count>) -> Fixed {
+    Fixed::new(Call { policy: Policy { algorithm: Algorithm::Fixed, limit, window, grid: 1 }, now, cost }, stored)
+}
 
 #[derive(Clone, Debug, Default)]
 struct Key(Option<Vec<u8>>);
@@ -27,9 +31,12 @@ impl Key {
 
     fn refund(&mut self, now: Millis, units: u64, until: Millis) -> u64 {
         let Some(count) = self.count() else { return 0 };
-        let Refund { units, left } = count.refund(now, units, until);
-        if units > 0 {
-            self.0 = left.map(|change| written(None, change));
+        let (units, update) = count.refund(now, units, until);
+        assert_eq!(units > 0, update.is_some());
+        match update {
+            None => {}
+            Some(Update::Remove) => self.0 = None,
+            Some(change) => self.0 = Some(written(None, change)),
         }
         units
     }
@@ -37,20 +44,19 @@ impl Key {
 
 /// Returns the string after a change. Panics if the TTL stays although the window has changed.
 fn written(before: Option<&[u8]>, change: Update) -> Vec<u8> {
-    let [write] = &change.writes[..] else { panic!("{change:?}") };
-    let text = match write {
-        Write::Replace(text) => text.to_vec(),
-        Write::Part { at, bytes } => {
+    let (text, lifetime) = match change {
+        Update::Replace { text, lifetime } => (text.to_vec(), Some(lifetime)),
+        Update::Overwrite { parts, lifetime } => {
+            let [Part { at, bytes }] = &parts[..] else { panic!("{parts:?}") };
             let mut text = before.unwrap().to_vec();
             text[*at..].copy_from_slice(bytes);
-            text
+            (text, lifetime)
         }
+        Update::Remove => panic!("a call removes no key"),
     };
     let count = Count::parse(&text).unwrap();
     assert_eq!(count.text()[..], text[..]);
-    let end = change
-        .lifetime
-        .map_or_else(|| Count::parse(before.unwrap()).unwrap().end, |lifetime| lifetime.expires_at(None));
+    let end = lifetime.map_or_else(|| Count::parse(before.unwrap()).unwrap().end, |lifetime| lifetime.expires_at(None));
     assert_eq!(end, count.end);
     text
 }
@@ -74,9 +80,9 @@ impl Units {
         }
         self.0.iter_mut().filter(|back| **back > now).for_each(|back| *back = if taken { end } else { end.min(*back) });
         let retry_after = match latest {
-            _ if fits => RetryAfter::Now,
-            _ if cost > limit => RetryAfter::Never,
-            _ => RetryAfter::Wait(latest.unwrap_or(now) - now),
+            _ if fits => Some(0),
+            _ if cost > limit => None,
+            _ => Some(latest.unwrap_or(now) - now),
         };
         if taken {
             self.0.extend((0..cost).map(|_| end));
@@ -85,7 +91,7 @@ impl Units {
             allowed: fits || force,
             limit,
             remaining: limit.cast_signed() - live(&self.0).len() as i64,
-            retry_after: if force { RetryAfter::Now } else { retry_after },
+            retry_after: if force { Some(0) } else { retry_after },
             reset_after: live(&self.0).iter().max().map_or(0, |back| back - now),
             charged_until: if taken { end } else { 0 },
         }
@@ -176,11 +182,11 @@ proptest! {
         key.call((limit, windows.0), START, used.min(limit), false);
         let (policy, now) = ((limit, windows.1), START + later);
         let peeked = assess(limit, windows.1, now, cost, key.count()).peek();
-        if let RetryAfter::Wait(wait) = peeked.retry_after {
+        if let Some(wait @ 1..) = peeked.retry_after {
             prop_assert!(!key.clone().call(policy, now + wait - 1, cost, false).allowed);
             prop_assert!(key.clone().call(policy, now + wait, cost, false).allowed);
         }
-        if let RetryAfter::Wait(wait) = key.call(policy, now, cost, false).retry_after {
+        if let Some(wait @ 1..) = key.call(policy, now, cost, false).retry_after {
             prop_assert!(!key.clone().call(policy, now + wait - 1, cost, false).allowed);
             prop_assert!(key.call(policy, now + wait, cost, false).allowed);
         }

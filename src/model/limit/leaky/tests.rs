@@ -1,10 +1,14 @@
 //! Tests LEAKY against GCRA in rational arithmetic. Every level is formatted and parsed.
 
-use super::super::Write;
+use super::super::{Algorithm, Policy, Verdict};
 use super::*;
 use proptest::prelude::*;
 
 const START: Millis = 1_767_225_600_000;
+
+fn assess(limit: u64, window: Millis, now: Millis, cost: u64, stored: Option<Level>) -> Leaky {
+    Leaky::new(Call { policy: Policy { algorithm: Algorithm::Leaky, limit, window, grid: 1 }, now, cost }, stored)
+}
 
 #[derive(Clone, Debug, Default)]
 struct Bucket(Option<Vec<u8>>);
@@ -30,19 +34,22 @@ impl Bucket {
 
     fn refund(&mut self, now: Millis, units: u64, until: Millis) -> u64 {
         let Some(level) = self.level() else { return 0 };
-        let Refund { units, left } = level.refund(now, units, until);
-        if units > 0 {
-            self.0 = left.map(written);
+        let (units, update) = level.refund(now, units, until);
+        assert_eq!(units > 0, update.is_some());
+        match update {
+            None => {}
+            Some(Update::Remove) => self.0 = None,
+            Some(change) => self.0 = Some(written(change)),
         }
         units
     }
 }
 
 fn written(change: Update) -> Vec<u8> {
-    let [Write::Replace(text)] = &change.writes[..] else { panic!("{change:?}") };
-    let level = Level::parse(text).unwrap();
+    let Update::Replace { text, lifetime } = change else { panic!("{change:?}") };
+    let level = Level::parse(&text).unwrap();
     assert_eq!(level.text()[..], text[..]);
-    assert!(change.lifetime.unwrap().expires_at(None) >= level.empty_at());
+    assert!(lifetime.expires_at(None) >= level.empty_at());
     text.to_vec()
 }
 
@@ -89,9 +96,9 @@ impl Gcra {
             limit: u64::try_from(limit).unwrap(),
             remaining: i64::try_from((room - after).div_euclid(per)).unwrap(),
             retry_after: match () {
-                () if fits || force => RetryAfter::Now,
-                () if asked > limit => RetryAfter::Never,
-                () => RetryAfter::Wait(wait(held + asked * per - room)),
+                () if fits || force => Some(0),
+                () if asked > limit => None,
+                () => Some(wait(held + asked * per - room)),
             },
             reset_after: wait(after),
             charged_until: if takes { now + wait(after) } else { 0 },
@@ -172,7 +179,7 @@ fn the_largest_numbers_overflow_nowhere() {
     assert_eq!((forced.allowed, forced.remaining, forced.charged_until), (true, -MAX_UNITS.cast_signed(), time::MAX));
     let mut small = Bucket::default();
     let forced = small.call((1, time::MAX - START), START, MAX_UNITS, true);
-    assert_eq!((forced.retry_after, forced.charged_until), (RetryAfter::Now, time::MAX));
+    assert_eq!((forced.retry_after, forced.charged_until), (Some(0), time::MAX));
     assert!(small.refund(START, MAX_UNITS, time::MAX) >= 1);
 }
 
@@ -249,11 +256,11 @@ proptest! {
             now += cost * 7;
         }
         let policy = if is_changed { policy } else { before };
-        if let RetryAfter::Wait(wait) = assess(policy.0, policy.1, now, cost, bucket.level()).peek().retry_after {
+        if let Some(wait @ 1..) = assess(policy.0, policy.1, now, cost, bucket.level()).peek().retry_after {
             prop_assert!(!bucket.clone().check(policy, now + wait - 1, cost).allowed);
             prop_assert!(bucket.clone().check(policy, now + wait, cost).allowed);
         }
-        if let RetryAfter::Wait(wait) = bucket.check(policy, now, cost).retry_after {
+        if let Some(wait @ 1..) = bucket.check(policy, now, cost).retry_after {
             prop_assert!(!bucket.clone().check(policy, now + wait - 1, cost).allowed);
             prop_assert!(bucket.check(policy, now + wait, cost).allowed);
         }
@@ -304,7 +311,7 @@ proptest! {
             assessed.refuse();
             let (_, change) = assessed.charge();
             prop_assert!(change.map(written).is_none_or(|text| Level::parse(&text).unwrap().empty_at() <= time::MAX));
-            prop_assert!(level.refund(START, units, until).units <= units);
+            prop_assert!(level.refund(START, units, until).0 <= units);
             level.usage(START);
         }
     }

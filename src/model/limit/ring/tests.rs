@@ -2,20 +2,15 @@ use super::*;
 use crate::model::{any_text, fuzzing};
 use proptest::prelude::*;
 
-fn text(write: Write) -> Vec<u8> {
-    let Write::Replace(text) = write else { panic!("{write:?}") };
-    text.to_vec()
-}
-
 #[test]
 fn a_ring_begins_with_its_moment_and_one_slot() {
-    let text = text(begin(1000, Slot { at: 61_000, taken: 5 }, 2));
+    let text = begin(1000, RingSlot { at: 61_000, taken: 5 }, 2);
     assert_eq!(text.len(), 40);
     assert_eq!(text[..8], *b"sliding:");
     let ring = Ring::parse(&text).unwrap();
     assert_eq!(
         (ring.len(), ring.slot(0), ring.slot(1)),
-        (2, Slot { at: 1000, taken: 0 }, Slot { at: 61_000, taken: 5 })
+        (2, RingSlot { at: 1000, taken: 0 }, RingSlot { at: 61_000, taken: 5 })
     );
     assert_eq!(ring.usage(60_999), Ok(Usage { first: 1, before: 0, units: 5 }));
     assert_eq!(ring.usage(61_000), Ok(Usage { first: 2, before: 5, units: 0 }));
@@ -23,7 +18,7 @@ fn a_ring_begins_with_its_moment_and_one_slot() {
 
 #[test]
 fn a_string_that_was_cut_is_no_ring_unless_whole_slots_are_left() {
-    let text = text(build(Slot { at: 1, taken: 0 }, (2..6).map(|at| Slot { at, taken: at }), 8));
+    let text = build(RingSlot { at: 1, taken: 0 }, (2..6).map(|at| RingSlot { at, taken: at }), 8);
     for len in 0..text.len() {
         assert_eq!(Ring::parse(&text[..len]).is_ok(), len >= 40 && len % 16 == 8, "{len}");
     }
@@ -34,21 +29,19 @@ fn a_string_that_was_cut_is_no_ring_unless_whole_slots_are_left() {
 fn slots_are_found_wherever_the_seam_is() {
     for len in 2..20 {
         for used in 2..=len {
-            let mut bytes = text(build(
-                Slot { at: 10, taken: 100 },
-                (1..used as u64).map(|n| Slot { at: 10 + n, taken: 100 + n }),
+            let mut bytes = build(
+                RingSlot { at: 10, taken: 100 },
+                (1..used as u64).map(|n| RingSlot { at: 10 + n, taken: 100 + n }),
                 len,
-            ));
+            );
             for next in used as u64..3 * len as u64 {
                 let ring = Ring::parse(&bytes).unwrap();
-                assert_eq!(ring.newest(), Slot { at: 9 + next, taken: 99 + next });
+                assert_eq!(ring.newest(), RingSlot { at: 9 + next, taken: 99 + next });
                 for at in 10..10 + next {
                     let found = ring.find(0, |slot| slot.at < at);
                     assert!(ring.slot(found).at >= at && (found == 0 || ring.slot(found - 1).at < at), "{at} {ring:?}");
                 }
-                let Write::Part { at, bytes: slot } = ring.replace(0, Slot { at: 10 + next, taken: 100 + next }) else {
-                    panic!()
-                };
+                let Part { at, bytes: slot } = ring.replace(0, RingSlot { at: 10 + next, taken: 100 + next });
                 bytes[at..at + slot.len()].copy_from_slice(&slot);
             }
         }

@@ -1,6 +1,6 @@
 //! Tests SLIDING against a reference that follows the definition: a list of times.
 
-use super::super::{Algorithm, MAX_UNITS};
+use super::super::{Algorithm, MAX_UNITS, Part, Verdict};
 use super::*;
 use proptest::prelude::*;
 
@@ -13,19 +13,29 @@ impl Key {
     }
 
     fn assess(&self, policy: Policy, now: Millis, cost: u64) -> Sliding<'_> {
-        assess(policy, now, cost, self.ring()).unwrap()
+        Sliding::new(Call { policy, now, cost }, self.ring()).unwrap()
     }
 
     fn apply(&mut self, change: Update) {
-        for write in change.writes {
-            match write {
-                Write::Replace(text) => self.0 = Some(text.to_vec()),
-                Write::Part { at, bytes } => self.0.as_mut().unwrap()[at..at + bytes.len()].copy_from_slice(&bytes),
+        let lifetime = match change {
+            Update::Replace { text, lifetime } => {
+                self.0 = Some(text.to_vec());
+                Some(lifetime)
             }
-        }
+            Update::Overwrite { parts, lifetime } => {
+                for Part { at, bytes } in parts {
+                    self.0.as_mut().unwrap()[at..at + bytes.len()].copy_from_slice(&bytes);
+                }
+                lifetime
+            }
+            Update::Remove => {
+                self.0 = None;
+                None
+            }
+        };
         // The TTL is at least the latest time that a linear scan of the string finds.
         let latest = self.units().last().map_or(0, |(at, _)| *at);
-        assert!(change.lifetime.is_none_or(|lifetime| lifetime.expires_at(None) >= latest));
+        assert!(lifetime.is_none_or(|lifetime| lifetime.expires_at(None) >= latest));
     }
 
     fn check(&mut self, policy: Policy, now: Millis, cost: u64) -> Verdict {
@@ -43,11 +53,10 @@ impl Key {
 
     fn refund(&mut self, now: Millis, units: u64, until: Millis) -> u64 {
         let Some(ring) = self.ring() else { return 0 };
-        let Refund { units, left } = refund(ring, now, units, until).unwrap();
-        match left {
-            Some(change) => self.apply(change),
-            None if units > 0 => self.0 = None,
-            None => {}
+        let (units, update) = refund(ring, now, units, until).unwrap();
+        assert_eq!(units > 0, update.is_some());
+        if let Some(change) = update {
+            self.apply(change);
         }
         units
     }
@@ -125,16 +134,16 @@ impl Reference {
         }
         let fits = |at: Millis| cost == 0 || self.in_use(at) + cost <= policy.limit;
         let retry_after = if cost > policy.limit {
-            RetryAfter::Never
+            None
         } else if fits(now) {
-            RetryAfter::Now
+            Some(0)
         } else {
             let mut moments: Vec<_> = self.0.iter().map(|(at, _)| *at).filter(|at| *at > now).collect();
             moments.sort_unstable();
-            RetryAfter::Wait(moments.into_iter().find(|at| fits(*at)).unwrap() - now)
+            Some(moments.into_iter().find(|at| fits(*at)).unwrap() - now)
         };
-        let retry_after = if force { RetryAfter::Now } else { retry_after };
-        let allowed = retry_after == RetryAfter::Now;
+        let retry_after = if force { Some(0) } else { retry_after };
+        let allowed = retry_after == Some(0);
         let charged = allowed && cost > 0;
         if charged {
             self.0.push((until, cost));
@@ -167,7 +176,7 @@ fn five_in_a_window_then_none_until_the_first_comes_back() {
     }
     let denied = key.check(policy, START + 4500, 1);
     assert_eq!((denied.allowed, denied.remaining), (false, 0));
-    assert_eq!(denied.retry_after, RetryAfter::Wait(55_500));
+    assert_eq!(denied.retry_after, Some(55_500));
     assert_eq!(denied.reset_after, 59_500);
     assert!(!key.check(policy, START + 59_999, 1).allowed);
     assert!(key.check(policy, START + 60_000, 1).allowed);
@@ -194,7 +203,7 @@ fn the_largest_numbers_overflow_nowhere() {
     assert_eq!(key.check(policy, START, MAX_UNITS).charged_until, time::MAX);
     assert!(!key.check(policy, START, MAX_UNITS).allowed);
     let grid = time::MAX - START;
-    assert_eq!(key.check(sliding(MAX_UNITS, grid, grid), START, 1).retry_after, RetryAfter::Wait(grid));
+    assert_eq!(key.check(sliding(MAX_UNITS, grid, grid), START, 1).retry_after, Some(grid));
     let forced = key.call(policy, START, MAX_UNITS, true);
     assert_eq!(
         (forced.allowed, forced.remaining, forced.charged_until),
@@ -209,16 +218,16 @@ fn peek_names_a_wait_that_comes_true_after_the_window_shrank() {
     let (mut key, long, short) = (Key::default(), sliding(3, 60_000, 1), sliding(3, 5000, 1));
     key.check(long, START, 3);
     let peeked = key.assess(short, START, 1).peek();
-    assert_eq!((peeked.retry_after, peeked.reset_after), (RetryAfter::Wait(60_000), 60_000));
+    assert_eq!((peeked.retry_after, peeked.reset_after), (Some(60_000), 60_000));
     assert!(!key.assess(short, START + 5000, 1).peek().allowed);
     assert!(!key.clone().check(short, START + 59_999, 1).allowed);
     assert!(key.check(short, START + 60_000, 1).allowed);
 }
 
 /// A call: ms since the previous call (negative if the clock steps back), cost, and the index of the policy.
-type Call = (i64, u64, prop::sample::Index);
+type Step = (i64, u64, prop::sample::Index);
 
-fn calls(costs: impl Strategy<Value = u64>) -> impl Strategy<Value = Vec<Call>> {
+fn calls(costs: impl Strategy<Value = u64>) -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![4 => Just(0), 8 => 0_i64..40, 2 => 0_i64..2000, 1 => -300_i64..0];
     prop::collection::vec((step, costs, any::<prop::sample::Index>()), 1..200)
 }
@@ -298,7 +307,7 @@ proptest! {
             now = now.checked_add_signed(step).unwrap();
             key.check(*which.get(&policies), now, cost);
         }
-        if let RetryAfter::Wait(wait) = key.check(policy, now, cost).retry_after {
+        if let Some(wait @ 1..) = key.check(policy, now, cost).retry_after {
             prop_assert!(wait > 0 && wait <= Reference::comes_back(policy, now) - now);
             prop_assert!(!key.clone().check(policy, now + wait - 1, cost).allowed);
             prop_assert!(key.check(policy, now + wait, cost).allowed);
@@ -361,7 +370,8 @@ fn a_new_slot_replaces_one_that_has_expired_and_is_one_write() {
     for n in 0..10_000 {
         let (_, change) = key.assess(policy, START + 50 * n, 1).charge();
         let change = change.unwrap();
-        let is_in_place = matches!(change.writes[..], [Write::Part { ref bytes, .. }] if bytes.len() == 16);
+        let is_in_place =
+            matches!(&change, Update::Overwrite { parts, .. } if parts.len() == 1 && parts[0].bytes.len() == 16);
         assert!(is_in_place || n < 40, "{n}: {change:?}");
         key.apply(change);
     }
@@ -401,7 +411,7 @@ fn unit_numbers_wrap_around_without_a_trace() {
     let mut key = Key::default();
     for n in 0..5000 {
         assert!(key.check(policy, START + 1000 * n, MAX_UNITS).allowed);
-        assert_eq!(key.check(policy, START + 1000 * n + 1, 1).retry_after, RetryAfter::Wait(999));
+        assert_eq!(key.check(policy, START + 1000 * n + 1, 1).retry_after, Some(999));
     }
 }
 
@@ -429,21 +439,22 @@ proptest! {
         let Ok(ring) = Ring::parse(&text) else { return Ok(()) };
         prop_assert!(text.len() % 16 == 8 && ring.len() >= 2);
         let policy = sliding(limit, window, grid.min(window));
-        if let Ok(assessed) = assess(policy, START, cost, Some(ring)) {
+        if let Ok(assessed) = Sliding::new(Call { policy, now: START, cost }, Some(ring)) {
             prop_assert!(assessed.peek().remaining <= limit.cast_signed());
             for (verdict, change) in [assessed.refuse(), assessed.charge()] {
                 prop_assert!(verdict.remaining <= limit.cast_signed() && verdict.charged_until <= time::MAX);
-                for write in change.iter().flat_map(|change| &change.writes) {
-                    match write {
-                        Write::Replace(text) => prop_assert!(text.len() <= 8 + 16 * 2 * (slots.len() + 3)),
-                        Write::Part { at, bytes } => prop_assert!(at + bytes.len() <= text.len()),
+                match change {
+                    None | Some(Update::Remove) => {}
+                    Some(Update::Replace { text, .. }) => prop_assert!(text.len() <= 8 + 16 * 2 * (slots.len() + 3)),
+                    Some(Update::Overwrite { parts, .. }) => {
+                        prop_assert!(parts.iter().all(|part| part.at + part.bytes.len() <= text.len()));
                     }
                 }
             }
         }
         let _ = usage(ring, START);
-        if let Ok(back) = refund(ring, START, cost.max(1), START + window) {
-            prop_assert!(back.units <= cost.max(1));
+        if let Ok((back, _)) = refund(ring, START, cost.max(1), START + window) {
+            prop_assert!(back <= cost.max(1));
         }
     }
 }
