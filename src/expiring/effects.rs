@@ -6,6 +6,7 @@ use crate::server::context::{EventClass, PendingEvents};
 use crate::server::zset::Element;
 use crate::server::{Context, OwnedStr, Str};
 use smallvec::SmallVec;
+use std::iter;
 
 /// A member to write: an argument of the command, or the module's own string.
 pub enum MemberName<'a> {
@@ -22,48 +23,83 @@ impl MemberName<'_> {
     }
 }
 
-pub(super) struct Effects<'e, 'k> {
-    pub(super) name: Str<'k>,
-    pub(super) put: &'e [(MemberName<'k>, f64)],
-    pub(super) removed: &'e [MemberName<'k>],
-    pub(super) expires: Option<Millis>,
-    pub(super) is_empty: bool,
+/// Replicates the changes of a set, and collects their keyspace events.
+pub(super) struct Effects<'c> {
+    ctx: &'c Context,
+    name: Str<'c>,
+    pub events: PendingEvents,
 }
 
-impl Effects<'_, '_> {
-    /// Returns the earliest expiry of the added members.
-    pub(super) fn soonest(&self) -> Option<Millis> {
-        self.put.iter().filter_map(|(_, score)| time::ceil_score(*score)).min()
+impl<'c> Effects<'c> {
+    pub fn new(ctx: &'c Context, name: Str<'c>) -> Effects<'c> {
+        Effects { ctx, name, events: PendingEvents::default() }
     }
 
-    /// Replicates the changes, and returns the pending events. Additions come first: a removal could otherwise empty
-    /// the set, and the set would lose its TTL.
-    pub(super) fn replicate(&self, ctx: &Context) -> PendingEvents {
-        let mut events = PendingEvents::default();
-        if !self.put.is_empty() {
-            let scores: SmallVec<[_; 1]> = self.put.iter().map(|(_, score)| score_text(*score)).collect();
+    /// Replicates additions and then removals of members. In the other order, a removal could empty the set, and the set
+    /// would lose its TTL.
+    pub fn members(&mut self, put: &[(MemberName<'_>, f64)], removed: &[MemberName<'_>]) {
+        if !put.is_empty() {
+            let scores: SmallVec<[_; 1]> = put.iter().map(|(_, score)| score_text(*score)).collect();
             let mut arguments: SmallVec<[_; 3]> = SmallVec::with_capacity(1 + 2 * scores.len());
             arguments.push(self.name);
-            for ((member, _), score) in self.put.iter().zip(&scores) {
+            for ((member, _), score) in put.iter().zip(&scores) {
                 arguments.extend([score.as_str(), member.as_str()]);
             }
-            ctx.replicate(c"ZADD", &arguments);
-            events.add(EventClass::SortedSet, c"zadd");
+            self.ctx.replicate(c"ZADD", &arguments);
+            self.events.add(EventClass::SortedSet, c"zadd");
         }
-        if !self.removed.is_empty() {
-            let members = self.removed.iter().map(MemberName::as_str);
-            let arguments: Vec<_> = std::iter::once(self.name).chain(members).collect();
-            ctx.replicate(c"ZREM", &arguments);
-            events.add(EventClass::SortedSet, c"zrem");
+        if !removed.is_empty() {
+            self.removal(removed.iter().map(MemberName::as_str));
+            self.events.add(EventClass::SortedSet, c"zrem");
         }
-        if self.is_empty {
-            events.add(EventClass::Generic, c"del");
+    }
+
+    /// Replicates the TTL of the key if it has changed. Signals the change of the key to WATCH and client-side caching.
+    pub fn key(&mut self, is_empty: bool, expires: Option<Millis>) {
+        if is_empty {
+            self.events.add(EventClass::Generic, c"del");
         }
-        if let Some(at) = self.expires {
-            ctx.replicate_bytes(c"PEXPIREAT", self.name, &[Decimal::of(at).as_bytes()]);
-            events.add(EventClass::Generic, c"expire");
+        if let Some(at) = expires {
+            self.ctx.replicate_bytes(c"PEXPIREAT", self.name, &[Decimal::of(at).as_bytes()]);
+            self.events.add(EventClass::Generic, c"expire");
         }
-        events
+        self.ctx.signal_modified(self.name);
+    }
+
+    /// Replicates the removal of expired members, which had the lowest scores. `first` is the lowest remaining score.
+    pub fn expiry(&mut self, gone: &[Element], first: Option<f64>) {
+        let Some(last) = gone.last().map(|element| element.score) else { return };
+        let whole = match first {
+            // RESTORE accepts sets whose members are out of order. In such a set, a score range would miss some members.
+            _ if !gone.is_sorted_by(|one, next| one.score <= next.score) => 0,
+            // If members with the highest removed score remain, a score range would also remove them. So ZREM names the
+            // removed members with this score.
+            Some(first) if first <= last => gone.partition_point(|element| element.score < last),
+            _ => gone.len(),
+        };
+        let (lower, named) = gone.split_at(whole);
+        if let Some(highest) = lower.last() {
+            let (from, to) = (OwnedStr::new(b"-inf"), score_text(highest.score));
+            self.ctx.replicate(c"ZREMRANGEBYSCORE", &[self.name, from.as_str(), to.as_str()]);
+        }
+        if !named.is_empty() {
+            self.removal(named.iter().map(|element| element.member.as_str()));
+        }
+        self.events.add(EventClass::Module, c"zexp.expired");
+    }
+
+    /// Replicates the removal of the key, all of whose members have expired.
+    pub fn unlink(&mut self) {
+        self.ctx.replicate(c"UNLINK", &[self.name]);
+        self.key(true, None);
+        self.events.add(EventClass::Module, c"zexp.expired");
+    }
+
+    fn removal<'m>(&self, members: impl Iterator<Item = Str<'m>>)
+    where
+        'c: 'm,
+    {
+        self.ctx.replicate(c"ZREM", &iter::once(self.name).chain(members).collect::<Vec<_>>());
     }
 }
 
@@ -72,28 +108,6 @@ fn score_text(score: f64) -> OwnedStr {
     match time::ceil_score(score) {
         Some(whole) if time::to_score(whole) == score => OwnedStr::from_integer(i64::try_from(whole).unwrap_or(0)),
         _ => OwnedStr::new(score.to_string().as_bytes()),
-    }
-}
-
-/// Replicates the removal of the members with the lowest scores. `first` is the lowest remaining score.
-pub(super) fn replicate_sweep(ctx: &Context, name: Str<'_>, gone: &[Element], first: Option<f64>) {
-    let Some(last) = gone.last().map(|element| element.score) else { return };
-    let whole = match first {
-        // RESTORE accepts sets whose members are out of order. In such a set, a score range would miss some members.
-        _ if !gone.is_sorted_by(|one, next| one.score <= next.score) => 0,
-        // If members with the highest removed score remain, a score range would also remove them. So ZREM names the
-        // removed members with this score.
-        Some(first) if first <= last => gone.partition_point(|element| element.score < last),
-        _ => gone.len(),
-    };
-    let (lower, named) = gone.split_at(whole);
-    if let Some(highest) = lower.last() {
-        let (from, to) = (OwnedStr::new(b"-inf"), score_text(highest.score));
-        ctx.replicate(c"ZREMRANGEBYSCORE", &[name, from.as_str(), to.as_str()]);
-    }
-    if !named.is_empty() {
-        let members = named.iter().map(|element| element.member.as_str());
-        ctx.replicate(c"ZREM", &std::iter::once(name).chain(members).collect::<Vec<_>>());
     }
 }
 

@@ -12,7 +12,7 @@
 
 use crate::model::marker::{self, Reason};
 use crate::model::time::Millis;
-use crate::model::tracking::{Finds, Tracking, visit_at};
+use crate::model::tracking::{Tracking, visit_at};
 use crate::server::Context;
 use crate::server::key::Mode;
 use crate::server::scan::ScanCursor;
@@ -35,8 +35,6 @@ pub struct Scan {
     cursor: Option<ScanCursor>,
     is_first: bool,
     completed: u64,
-    /// The sets with the marker that the current call of [`advance`](Self::advance) has found.
-    finds: Finds,
 }
 
 /// A sorted set that has a TTL.
@@ -111,18 +109,15 @@ impl Scan {
         while has_more && steps < STEPS {
             steps += 1;
             has_more = cursor.step(ctx, |name, set| match Seen::of(set) {
-                Some(Seen::Marked(due)) => self.finds.push(name.bytes(), due),
+                Some(Seen::Marked(due)) => tracking.database(database).track_new(name.bytes(), due),
                 Some(Seen::Unmarked { ttl, highest, .. })
-                    if is_first
-                        && marker::is_expiring(highest, Some(ttl), Reason::Loaded, now)
-                        && !tracking.is_tracked(database, name.bytes()) =>
+                    if is_first && marker::is_expiring(highest, Some(ttl), Reason::Loaded, now) =>
                 {
-                    tracking.note_dirty(database, name.bytes(), ttl);
+                    tracking.database(database).note_dirty(name.bytes(), ttl);
                 }
                 _ => {}
             });
         }
-        tracking.find(database, &mut self.finds);
         if !has_more {
             self.cursor = None;
             self.database += 1;

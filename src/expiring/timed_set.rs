@@ -1,27 +1,33 @@
 //! An open sorted set whose scores are expiry times.
 
-use super::effects::{Effects, MemberName, announce_members, replicate_sweep};
+use super::effects::{Effects, MemberName, announce_members};
 use super::tracker;
 use crate::config;
 use crate::error::Error;
 use crate::model::marker;
 use crate::model::time::{self, Millis};
-use crate::server::context::{EventClass, PendingEvents};
+use crate::server::context::PendingEvents;
 use crate::server::key::{Key, Mode, Reading, Writing};
 use crate::server::zset::{Bound, Element, ScoreRange, SortedSet};
 use crate::server::{Context, Str};
 use smallvec::SmallVec;
 
 /// The number of members removed between two readings of the clock. Removing a chunk takes 20 to 50 µs.
-pub(super) const CHUNK: u64 = 64;
+const CHUNK: u64 = 64;
+
+/// A set with at most this many members, all of them expired, is unlinked, and the server's background thread frees it.
+/// Larger sets are drained first: freeing a million members would keep the background thread busy for a quarter of a
+/// second. Meanwhile, the thread would compete with the server for the memory allocator and, on few cores, for a core.
+/// If members are announced, they are all removed one by one.
+const UNLINKED_AT_ONCE: u64 = 1000;
 
 /// An open expiring set, or a missing key that can become one.
 #[must_use = "changes must be committed"]
 pub struct TimedSet<'k, M: Mode> {
     name: Str<'k>,
     set: SortedSet<'k, M>,
-    /// The member with the highest score when the key was opened. `ttl` is the TTL at that time.
-    last: Option<Element>,
+    /// The highest score when the key was opened. `ttl` is the TTL at that time.
+    highest: Option<f64>,
     ttl: Option<Millis>,
     put: SmallVec<[(MemberName<'k>, f64); 1]>,
     removed: Vec<MemberName<'k>>,
@@ -37,16 +43,16 @@ impl<'k, M: Mode> TimedSet<'k, M> {
         recognizes: impl FnOnce(&Context, f64, Option<Millis>) -> bool,
     ) -> Result<TimedSet<'k, M>, Error> {
         let mut set = SortedSet::new(key).ok_or(Error::WrongType)?;
-        let last = set.last();
-        let ttl = last.as_ref().and_then(|_| set.key.expires_at());
-        if let Some(last) = &last
-            && !marker::holds(last.score, ttl)
-            && !recognizes(set.key.ctx(), last.score, ttl)
+        let highest = set.last().map(|last| last.score);
+        let ttl = highest.and_then(|_| set.key.expires_at());
+        if let Some(highest) = highest
+            && !marker::holds(highest, ttl)
+            && !recognizes(set.key.ctx(), highest, ttl)
         {
             return Err(Error::NotExpiring);
         }
         let (put, removed) = (SmallVec::new(), Vec::new());
-        Ok(TimedSet { name, set, last, ttl, put, removed })
+        Ok(TimedSet { name, set, highest, ttl, put, removed })
     }
 
     pub fn expiring(ctx: &'k mut Context, name: Str<'k>) -> Result<TimedSet<'k, M>, Error> {
@@ -60,7 +66,7 @@ impl<'k, M: Mode> TimedSet<'k, M> {
 
     /// Returns the highest score at the time of opening.
     pub fn highest(&self) -> Option<f64> {
-        self.last.as_ref().map(|last| last.score)
+        self.highest
     }
 
     pub fn lowest(&mut self) -> Option<f64> {
@@ -82,13 +88,8 @@ impl<'k, M: Mode> TimedSet<'k, M> {
         self.set.range(from, to)
     }
 
-    /// Returns the live members that expire by `until`, soonest first.
-    pub fn live(&mut self, now: Millis, until: f64) -> impl Iterator<Item = Element> {
-        self.live_from(0, now, until)
-    }
-
-    /// Like [`live`](TimedSet::live), but skips the first `offset` members.
-    pub fn live_from(&mut self, offset: usize, now: Millis, until: f64) -> impl Iterator<Item = Element> {
+    /// Returns the live members that expire by `until`, soonest first. Skips the first `offset` members.
+    pub fn live(&mut self, offset: usize, now: Millis, until: f64) -> impl Iterator<Item = Element> {
         let now = time::to_score(now);
         // RESTORE accepts sets whose members are out of order, so an expired member may follow a live one.
         self.set.range(Bound::Beyond(now), until).pass(offset).filter(move |element| element.score > now)
@@ -99,7 +100,7 @@ impl<'k, M: Mode> TimedSet<'k, M> {
     fn live_count_at_hand(&mut self, now: Millis) -> Option<u64> {
         debug_assert!(self.is_unchanged());
         let now_score = time::to_score(now);
-        if self.highest().is_none_or(|highest| highest <= now_score) {
+        if self.highest.is_none_or(|highest| highest <= now_score) {
             return Some(0);
         }
         if self.lowest().is_some_and(|lowest| lowest > now_score) {
@@ -137,8 +138,8 @@ impl<'k> TimedSet<'k, Reading> {
 }
 
 /// `put` and `remove` change the set immediately. [`commit`](TimedSet::commit) replicates these changes and sends the
-/// keyspace events. `unlink` and `sweep` replicate their own changes, and return the events for the caller to send. A
-/// caller that opens an existing set for writing must call one of these three functions, unless it returns an error.
+/// keyspace events. `sweep` replicates its own changes, and returns the events for the caller to send. A caller that opens
+/// an existing set for writing must call one of these two functions, unless it returns an error.
 impl<'k> TimedSet<'k, Writing> {
     /// Opens a set to restore its marker and delete its expired members. The module chose this key, not a client. So
     /// the function accepts only a set that has the marker or is dirty.
@@ -175,25 +176,9 @@ impl<'k> TimedSet<'k, Writing> {
         self.removed.push(member);
     }
 
-    /// Removes the key. The server frees the members in the background. All members must have expired.
-    pub(super) fn unlink(mut self) -> (&'k mut Context, PendingEvents) {
-        let name = self.name;
-        if config::ANNOUNCE_MEMBERS.get() {
-            let gone: Vec<_> = self.range(Bound::From(f64::NEG_INFINITY), f64::INFINITY).collect();
-            announce_members(self.ctx(), name, &gone);
-        }
-        let ctx = self.set.key.unlink();
-        ctx.replicate(c"UNLINK", &[name]);
-        ctx.signal_modified(name);
-        let mut events = PendingEvents::default();
-        events.add(EventClass::Generic, c"del");
-        events.add(EventClass::Module, c"zexp.expired");
-        (ctx, events)
-    }
-
-    /// Restores the marker, and removes the members that have expired by `now`, lowest score first. Stops when only
-    /// `spared` members remain, or when `is_time_up` returns true. Calls `is_time_up` every [`CHUNK`] members. Closes
-    /// the key.
+    /// Restores the marker, and if `deletes` is true, removes the members that have expired by `now`, lowest score first.
+    /// Stops when `is_time_up` returns true, which is called every [`CHUNK`] members. If all members have expired, leaves
+    /// [`UNLINKED_AT_ONCE`] members, or removes the key if it has no more members than that. Closes the key.
     ///
     /// Does not set a marker in the past, because the server would then remove all members at once.
     ///
@@ -202,15 +187,22 @@ impl<'k> TimedSet<'k, Writing> {
     pub(super) fn sweep(
         mut self,
         now: Millis,
-        spared: u64,
+        deletes: bool,
         is_time_up: &dyn Fn() -> bool,
-    ) -> (&'k mut Context, Removed) {
-        let marker = self.highest().and_then(marker::of).filter(|&marker| marker > now);
+    ) -> (&'k mut Context, Swept) {
+        let marker = self.highest.and_then(marker::of).filter(|&marker| marker > now);
+        let now = time::to_score(now);
+        let most = if config::ANNOUNCE_MEMBERS.get() { 0 } else { UNLINKED_AT_ONCE };
+        let spared = match self.highest {
+            _ if !deletes => u64::MAX,
+            Some(highest) if highest <= now && self.len() <= most => return self.unlink(),
+            Some(highest) if highest <= now => most,
+            _ => 0,
+        };
         let expires = marker.filter(|_| marker != self.ttl);
         if let Some(marker) = expires {
             self.set.key.expire_at(marker);
         }
-        let now = time::to_score(now);
         let mut gone: Vec<Element> = Vec::new();
         loop {
             let most = CHUNK.min(self.set.len().saturating_sub(spared));
@@ -229,18 +221,24 @@ impl<'k> TimedSet<'k, Writing> {
             }
         }
         let first = self.lowest();
-        let is_marked = expires.is_some() || marker::holds(self.highest().unwrap_or(f64::NAN), self.ttl);
         let (ctx, name) = (self.set.key.close(), self.name);
-        let effects = Effects { name, put: &[], removed: &[], expires, is_empty: first.is_none() };
-        let mut events = effects.replicate(ctx);
-        if !gone.is_empty() {
-            replicate_sweep(ctx, name, &gone, first);
-            events.add(EventClass::Module, c"zexp.expired");
-        }
+        let mut effects = Effects::new(ctx, name);
         if !gone.is_empty() || expires.is_some() {
-            ctx.signal_modified(name);
+            effects.key(first.is_none(), expires);
+            effects.expiry(&gone, first);
         }
-        (ctx, Removed { gone: gone.len() as u64, first, is_marked, events })
+        let events = effects.events;
+        (ctx, Swept { gone: gone.len() as u64, first, is_marked: marker.is_some(), events })
+    }
+
+    /// Removes the key, all of whose members have expired.
+    fn unlink(self) -> (&'k mut Context, Swept) {
+        let (name, gone) = (self.name, self.len());
+        let ctx = self.set.key.unlink();
+        let mut effects = Effects::new(ctx, name);
+        effects.unlink();
+        let events = effects.events;
+        (ctx, Swept { gone, first: None, is_marked: false, events })
     }
 
     /// Completes the changes: sets the key's TTL to the set's marker if they differ, replicates the changes, signals
@@ -255,16 +253,17 @@ impl<'k> TimedSet<'k, Writing> {
             return self.set.key.close();
         }
         let is_empty = self.set.is_empty();
-        let was_missing = self.last.is_none();
-        let ctx = self.set.key.close();
-        let TimedSet { name, put, removed, .. } = self;
-        let effects = Effects { name, put: &put, removed: &removed, expires, is_empty };
-        let events = effects.replicate(ctx);
-        ctx.signal_modified(name);
-        let (database, soonest) = (ctx.database(), effects.soonest());
+        let TimedSet { name, put, removed, set, highest, .. } = self;
+        let ctx = set.key.close();
+        let mut effects = Effects::new(ctx, name);
+        effects.members(&put, &removed);
+        effects.key(is_empty, expires);
+        let events = effects.events;
+        let database = ctx.database();
+        let soonest = put.iter().filter_map(|(_, score)| time::ceil_score(*score)).min();
         tracker::update(ctx, |tracking| match is_empty {
-            true => tracking.forget(database, name.bytes()),
-            false => tracking.change(database, name.bytes(), soonest, was_missing),
+            true => tracking.database(database).forget(name.bytes()),
+            false => tracking.database(database).change(name.bytes(), soonest, highest.is_none()),
         });
         events.send(ctx, name);
         ctx
@@ -272,12 +271,8 @@ impl<'k> TimedSet<'k, Writing> {
 
     /// Returns the highest score after the changes. Reads it from the set only if it may have decreased.
     fn highest_now(&mut self) -> Option<f64> {
-        let put = self
-            .put
-            .iter()
-            .map(|(_, score)| *score)
-            .fold(None, |highest: Option<f64>, score| Some(highest.map_or(score, |highest| highest.max(score))));
-        match (put, self.highest()) {
+        let put = self.put.iter().map(|(_, score)| *score).reduce(f64::max);
+        match (put, self.highest) {
             (Some(put), before) if before.is_none_or(|before| put >= before) => Some(put),
             (None, before) if self.is_unchanged() => before,
             _ => self.set.last().map(|last| last.score),
@@ -287,11 +282,13 @@ impl<'k> TimedSet<'k, Writing> {
     /// Returns the key's TTL after the changes. If the key was missing, or if members were removed, this function reads
     /// the TTL from the server. The set may have been empty in between, and then the key has lost its TTL.
     fn ttl_now(&self) -> Option<Millis> {
-        if self.last.is_some() && self.removed.is_empty() { self.ttl } else { self.set.key.expires_at() }
+        if self.highest.is_some() && self.removed.is_empty() { self.ttl } else { self.set.key.expires_at() }
     }
 }
 
-pub(super) struct Removed {
+/// What a [sweep](TimedSet::sweep) has done.
+pub(super) struct Swept {
+    /// The number of removed members.
     pub gone: u64,
     /// The lowest remaining score. `None` if the key is gone.
     pub first: Option<f64>,

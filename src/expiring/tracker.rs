@@ -14,7 +14,7 @@ use crate::model::alarm::Alarm;
 use crate::model::db_key::DbKey;
 use crate::model::marker::{self, Reason};
 use crate::model::time::{self, Millis};
-use crate::model::tracking::{Need, Tracking};
+use crate::model::tracking::{Need, Standing, Tracking};
 use crate::server::context;
 use crate::server::events::{self, Classes};
 use crate::server::shared::Shared;
@@ -54,7 +54,7 @@ pub(super) fn start(ctx: &Context, slice: fn(&mut Context)) {
 
 /// Stops the slices until an event requires the next slice.
 pub(super) fn stop(ctx: &Context) {
-    with(ctx, |tracking| tracking.stopped());
+    with(ctx, Tracking::disarmed);
     set_timer(ctx, Alarm::Off);
 }
 
@@ -68,7 +68,7 @@ fn set_timer(ctx: &Context, alarm: Alarm) {
 pub struct Status {
     pub sets_tracked: usize,
     pub sets_overdue: usize,
-    /// The number of expired members that are known to remain in sets whose last check was not finished.
+    /// The number of expired members that are known to remain in the set that was checked last.
     pub backlog: u64,
     /// The time since the oldest expired member expired.
     pub lag: Millis,
@@ -81,58 +81,40 @@ pub fn status(holder: &impl RedisLockIndicator) -> Status {
     STATE.with(holder, |Tracker { tracking, scan, .. }| Status {
         sets_tracked: tracking.len(),
         sets_overdue: if is_master { tracking.overdue(now) } else { 0 },
-        backlog: if is_master { tracking.backlog() } else { 0 },
+        backlog: if is_master { tracking.backlog(now) } else { 0 },
         lag: if is_master { tracking.lag(now) } else { 0 },
         timer_armed: tracking.is_armed(),
         scans_completed: scan.completed(),
     })
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Standing {
-    Unknown,
-    /// The keys of the slot are still arriving.
-    Arriving,
-    Clean,
-    Dirty,
-}
-
-pub(super) fn standing_of(ctx: &Context, name: Str<'_>) -> Standing {
+/// Returns what is known about a key. `None` if the keys of its slot are still arriving.
+pub(super) fn standing(ctx: &Context, name: Str<'_>) -> Option<Standing> {
     let (database, key) = (ctx.database(), name.bytes());
     STATE.with(ctx, |Tracker { tracking, arriving, .. }| {
-        if slots::hold(arriving, key) {
-            Standing::Arriving
-        } else if tracking.is_empty() || !tracking.is_tracked(database, key) {
-            Standing::Unknown
-        } else if tracking.dirty_ttl(database, key).is_some() {
-            Standing::Dirty
-        } else {
-            Standing::Clean
-        }
+        (!slots::hold(arriving, key)).then(|| tracking.standing(database, key))
     })
 }
 
 /// Whether a set is dirty and has the same TTL as when it became dirty.
 pub(super) fn is_dirty(ctx: &Context, name: Str<'_>, ttl: Option<Millis>) -> bool {
-    let (database, key) = (ctx.database(), name.bytes());
-    STATE.with(ctx, |Tracker { tracking, arriving, .. }| {
-        tracking.dirty_ttl(database, key).is_some_and(|dirty| ttl == Some(dirty)) && !slots::hold(arriving, key)
-    })
+    ttl.is_some_and(|ttl| standing(ctx, name) == Some(Standing::Dirty(ttl)))
 }
 
 /// Whether a set that a command names is an expiring set although it does not have the marker. During a first scan, a
 /// set with live members is recognized by the rules of the scan.
 pub(super) fn recognizes(ctx: &Context, name: Str<'_>, highest: f64, ttl: Option<Millis>) -> bool {
     let now = ctx.now();
-    let is_new = || STATE.with(ctx, |tracker| tracker.scan.is_first() && !slots::hold(&tracker.arriving, name.bytes()));
-    let reason = match highest > time::to_score(now) {
-        _ if is_dirty(ctx, name, ttl) => Reason::Dirty,
-        true if is_new() => Reason::Loaded,
+    let reason = match standing(ctx, name) {
+        Some(Standing::Dirty(dirty)) if ttl == Some(dirty) => Reason::Dirty,
+        Some(_) if highest > time::to_score(now) && STATE.with(ctx, |tracker| tracker.scan.is_first()) => {
+            Reason::Loaded
+        }
         _ => Reason::Named,
     };
     let is_expiring = marker::is_expiring(highest, ttl, reason, now);
     if let Some(ttl) = ttl.filter(|_| is_expiring && reason == Reason::Loaded) {
-        update(ctx, |tracking| tracking.note_dirty(ctx.database(), name.bytes(), ttl));
+        update(ctx, |tracking| tracking.database(ctx.database()).note_dirty(name.bytes(), ttl));
     }
     is_expiring
 }
@@ -145,21 +127,24 @@ pub(super) fn with<R>(ctx: &Context, change: impl FnOnce(&mut Tracking) -> R) ->
 pub(super) fn update(ctx: &Context, change: impl FnOnce(&mut Tracking)) {
     STATE.with(ctx, |tracker| {
         change(&mut tracker.tracking);
-        tracker.listen_if_used(ctx);
+        if !events::is_subscribed(Classes::SORTED_SETS) {
+            return tracker.attend(ctx);
+        }
         let Tracker { tracking, scan, .. } = tracker;
         set_timer(ctx, tracking.after_change(context::now(), || need(ctx, scan.is_first())));
     });
 }
 
-/// Subscribes to events when the first ZEXP command names a key, even a missing key.
+/// Subscribes to events when the first ZEXP command names a key, even a missing key. Begins a first scan, because the
+/// module got no events of earlier changes.
 pub(super) fn note_used(ctx: &Context) {
-    if !events::is_subscribed(Classes::SORTED_SETS) {
-        STATE.with(ctx, |tracker| tracker.listen(ctx));
+    if events::subscribe(ctx, Classes::SORTED_SETS) {
+        begin_scan(ctx);
     }
 }
 
 pub(super) fn forget(ctx: &Context, name: Str<'_>) {
-    with(ctx, |tracking| tracking.forget(ctx.database(), name.bytes()));
+    with(ctx, |tracking| tracking.database(ctx.database()).forget(name.bytes()));
 }
 
 /// Returns the next dirty set to check, or `None` after the last set. The call after `None` begins again with the first
@@ -196,7 +181,6 @@ pub(super) fn note_slots_arrive(ctx: &Context, slots: &[SlotRange]) {
 pub(super) fn note_slots_settled(ctx: &Context, slots: &[SlotRange]) {
     STATE.with(ctx, |tracker| {
         tracker.arrived.extend_from_slice(slots);
-        tracker.forget_on(|| true);
         tracker.attend(ctx);
     });
 }
@@ -211,33 +195,35 @@ pub(super) fn catch_up(ctx: &mut Context) {
 /// Runs in the cron job: continues the scan, and adjusts the timer to changes without an event (clock, settings, role).
 pub(super) fn on_cron(ctx: &Context) {
     STATE.with(ctx, |tracker| {
-        let Tracker { scan, tracking, .. } = tracker;
-        scan.on_cron(ctx, tracking);
-        tracker.listen_if_used(ctx);
+        tracker.scan.on_cron(ctx, &mut tracker.tracking);
         tracker.tracking.free_some();
         tracker.attend(ctx);
     });
+}
+
+/// Notes that the timer has fired. Returns whether the slice may delete expired members.
+pub(super) fn begin_slice(ctx: &Context) -> bool {
+    with(ctx, Tracking::disarmed);
+    may_sweep(ctx)
 }
 
 /// Does the rest of a slice's work until time is up: forgets entries of arriving slots, and continues a first scan.
 pub(super) fn walk_on(ctx: &Context, is_time_up: impl Fn() -> bool) {
     STATE.with(ctx, |tracker| {
         tracker.forget_on(&is_time_up);
-        let Tracker { scan, tracking, .. } = tracker;
-        scan.run_on(ctx, tracking, is_time_up);
-        tracker.listen_if_used(ctx);
+        tracker.scan.run_on(ctx, &mut tracker.tracking, is_time_up);
     });
 }
 
 /// Ends a slice. The next slice follows after at least `rest` ms.
 pub(super) fn end_slice(ctx: &Context, rest: Millis) {
     STATE.with(ctx, |tracker| {
-        let need = need(ctx, tracker.hurries());
-        set_timer(ctx, tracker.tracking.after_slice(context::now(), rest, need));
+        tracker.tracking.rest(context::now(), rest);
+        tracker.attend(ctx);
     });
 }
 
-pub(super) fn may_sweep(ctx: &Context) -> bool {
+fn may_sweep(ctx: &Context) -> bool {
     config::SWEEP.get() && ctx.may_write_by_itself()
 }
 
@@ -246,24 +232,14 @@ fn need(ctx: &Context, hurries: bool) -> Need {
 }
 
 impl Tracker {
-    /// Subscribes to events of sorted sets, if the module has not subscribed yet. In this case, also begins a first
-    /// scan, because the module got no events of earlier changes.
-    fn listen(&mut self, ctx: &Context) {
-        if events::subscribe(ctx, Classes::SORTED_SETS) {
+    /// Arms the timer for the next work, even if the timer is armed for an earlier time. Disarms the timer if there is
+    /// no work. If this is the first expiring set, subscribes to events, and begins a first scan.
+    fn attend(&mut self, ctx: &Context) {
+        if !self.tracking.is_empty() && events::subscribe(ctx, Classes::SORTED_SETS) {
             self.scan.begin();
-            self.attend(ctx);
         }
-    }
-
-    fn listen_if_used(&mut self, ctx: &Context) {
-        if !self.tracking.is_empty() {
-            self.listen(ctx);
-        }
-    }
-
-    /// Whether there is work to do as soon as possible: a first scan, or entries to forget.
-    fn hurries(&self) -> bool {
-        self.scan.is_first() || self.tracking.is_forgetting()
+        let hurries = self.scan.is_first() || self.tracking.is_forgetting() || !self.arrived.is_empty();
+        set_timer(ctx, self.tracking.at_cron(context::now(), need(ctx, hurries)));
     }
 
     /// Forgets the entries of the slots that are being moved to this server, until time is up. When none of these
@@ -278,12 +254,5 @@ impl Tracker {
             arrived.clear();
             scan.begin();
         }
-    }
-
-    /// Arms the timer for the next work, even if the timer is armed for an earlier time. Disarms the timer if there is
-    /// no work.
-    fn attend(&mut self, ctx: &Context) {
-        let need = need(ctx, self.hurries());
-        set_timer(ctx, self.tracking.at_cron(context::now(), need));
     }
 }

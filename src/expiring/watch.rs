@@ -8,11 +8,16 @@
 //! only if members of any sorted set were written just before. In replication and in an AOF, the commands have this
 //! order. In other cases, the scan finds the set later.
 
-use super::check::{inspect, restore_markers};
-use super::tracker::{self, Standing};
+use super::check::restore_markers;
+use super::scan::Seen;
+use super::tracker;
+use crate::model::db_key::DbKey;
+use crate::model::marker::{self, Reason};
+use crate::model::tracking::Standing;
 use crate::server::events::{EventKind, KeyEvent, ServerEvent};
 use crate::server::key::ReadKey;
-use crate::server::{Context, Str};
+use crate::server::zset::SortedSet;
+use crate::server::{Context, OwnedStr, Str};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 /// Whether members of any sorted set were written since the last EXPIRE.
@@ -25,13 +30,23 @@ pub fn on_key(ctx: &mut Context, event: &KeyEvent<'_>) {
     if event.is_ours {
         return;
     }
-    let standing = tracker::standing_of(ctx, event.key);
-    let is_tracked = matches!(standing, Standing::Clean | Standing::Dirty);
-    if event.kind == EventKind::MoveFrom {
-        MOVED_FROM.store(ctx.database(), Ordering::Relaxed);
+    if let Some(standing) = tracker::standing(ctx, event.key) {
+        on_change(ctx, event, standing);
     }
     match event.kind {
-        _ if standing == Standing::Arriving => {}
+        EventKind::MoveFrom => MOVED_FROM.store(ctx.database(), Ordering::Relaxed),
+        // In Valkey 8.1 and 9.0, handlers run with the client itself, and MOVE leaves the client in the target database
+        // (valkey#4024). So the handler selects the source database again, which is harmless on other servers.
+        EventKind::MoveTo => {
+            ctx.select(MOVED_FROM.load(Ordering::Relaxed));
+        }
+        _ => {}
+    }
+}
+
+fn on_change(ctx: &mut Context, event: &KeyEvent<'_>, standing: Standing) {
+    let is_tracked = standing != Standing::Unknown;
+    match event.kind {
         EventKind::RenameTo | EventKind::MoveTo | EventKind::CopyTo | EventKind::Restore => {
             inspect(ctx, event.key, event.kind);
         }
@@ -46,16 +61,11 @@ pub fn on_key(ctx: &mut Context, event: &KeyEvent<'_>) {
             inspect(ctx, event.key, event.kind);
         }
         // Keeps the entry of a dirty set, because the module recognizes the set at its new key by this entry.
-        EventKind::RenameFrom | EventKind::MoveFrom if standing == Standing::Dirty => {}
+        EventKind::RenameFrom | EventKind::MoveFrom if matches!(standing, Standing::Dirty(_)) => {}
         EventKind::Gone | EventKind::Persist | EventKind::RenameFrom | EventKind::MoveFrom if is_tracked => {
             tracker::forget(ctx, event.key);
         }
         _ => {}
-    }
-    // In Valkey 8.1 and 9.0, handlers run with the client itself, and MOVE leaves the client in the target database
-    // (valkey#4024). So the handler selects the source database again, which is harmless on other servers.
-    if event.kind == EventKind::MoveTo {
-        ctx.select(MOVED_FROM.load(Ordering::Relaxed));
     }
 }
 
@@ -64,7 +74,7 @@ pub fn on_server(ctx: &mut Context, event: ServerEvent<'_>) {
         ServerEvent::BecameMaster | ServerEvent::Loaded => tracker::begin_scan(ctx),
         ServerEvent::BecameReplica => tracker::stop(ctx),
         ServerEvent::Flushed(database) => tracker::with(ctx, |tracking| tracking.flush(database)),
-        ServerEvent::Swapped(one, other) => tracker::update(ctx, |tracking| tracking.swap(one, other)),
+        ServerEvent::Swapped(one, other) => tracker::with(ctx, |tracking| tracking.swap(one, other)),
         ServerEvent::SlotsArrive(slots) => tracker::note_slots_arrive(ctx, slots),
         ServerEvent::SlotsSettled(slots) => tracker::note_slots_settled(ctx, slots),
         ServerEvent::Cron => {
@@ -83,7 +93,59 @@ fn note_changed(ctx: &mut Context, name: Str<'_>) {
     let ttl = ReadKey::open_notouch(ctx, name).expires_at();
     let (database, key) = (ctx.database(), name.bytes());
     tracker::with(ctx, |tracking| match ttl {
-        Some(ttl) => tracking.note_dirty(database, key, ttl),
-        None => tracking.forget(database, key),
+        Some(ttl) => tracking.database(database).note_dirty(key, ttl),
+        None => tracking.database(database).forget(key),
     });
+}
+
+/// Reads a key after an event. Tracks the key if it is an expiring set, and otherwise forgets it.
+fn inspect(ctx: &mut Context, name: Str<'_>, kind: EventKind) {
+    let now = ctx.now();
+    let key = ReadKey::open_notouch(ctx, name);
+    // Does not use the context's database: in a transaction, Valkey 9.1 returns the client's database for a key that
+    // MOVE or COPY wrote to another database.
+    let database = key.database().unwrap_or(key.ctx().database());
+    let seen = SortedSet::new(key).and_then(|mut set| Seen::of(&mut set));
+    let reason = match kind {
+        EventKind::Restore => Reason::Restored,
+        EventKind::RenameTo | EventKind::MoveTo | EventKind::CopyTo if was_dirty(ctx, database, name, seen) => {
+            Reason::Dirty
+        }
+        _ => Reason::Nothing,
+    };
+    tracker::update(ctx, |tracking| {
+        let (sets, key) = (tracking.database(database), name.bytes());
+        match seen {
+            Some(Seen::Marked(due)) => sets.track(key, due),
+            Some(Seen::Unmarked { ttl, highest, .. }) if marker::is_expiring(highest, Some(ttl), reason, now) => {
+                sets.note_dirty(key, ttl);
+            }
+            _ => sets.forget(key),
+        }
+    });
+}
+
+/// Whether the source of a moved or copied key was dirty. The source is not always known: the event of COPY does not
+/// name it, and a listener of another module may have moved the set again after RENAME. So this function looks for a
+/// dirty set with the same TTL as this key. The set is the source if its key is gone, or if it has the same number of
+/// members and the same highest score.
+fn was_dirty(ctx: &mut Context, database: i32, name: Str<'_>, seen: Option<Seen>) -> bool {
+    let Some(Seen::Unmarked { ttl, .. }) = seen else { return false };
+    let here = ctx.database();
+    let is_source = |ctx: &mut Context, key: &DbKey| {
+        let source = OwnedStr::new(&key.name);
+        ctx.select(key.database);
+        let Some(mut set) = SortedSet::new(ReadKey::open_notouch(ctx, source.as_str())) else { return false };
+        let (is_gone, is_same) = (set.is_empty(), Seen::of(&mut set) == seen);
+        drop(set);
+        if is_gone {
+            tracker::forget(ctx, source.as_str());
+        }
+        is_gone || is_same
+    };
+    let mut sources = tracker::with(ctx, |tracking| tracking.dirty_with(ttl));
+    sources.retain(|key| (key.database, &*key.name) != (database, name.bytes()));
+    let is_found = sources.iter().any(|key| is_source(ctx, key));
+    ctx.select(here);
+    is_found
 }

@@ -2,13 +2,10 @@
 //!
 //! Sets the expiry of live members.
 
-use super::plan::Plan;
-use super::{AT, COMPARISON, Comparison, expiry};
+use super::{AT, COMPARISON, Comparison, change_each, expiry};
 use crate::commands::args::{Args, flag, once};
 use crate::error::Error;
-use crate::expiring::TimedSet;
 use crate::server::command::{Access, Arg, Keys, Spec};
-use crate::server::key::Writing;
 use crate::server::{Context, Str};
 
 pub const SPEC: Spec = Spec {
@@ -37,27 +34,10 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let expiry = expiry(&mut args, is_instant, now)?;
     let members = args.strings().map_err(|_| Error::Syntax)?;
 
-    let set = TimedSet::<Writing>::expiring(ctx, key)?;
-    let mut plan = Plan::new();
-    let allows = |current| comparison.is_none_or(|comparison| comparison.allows(current, expiry));
-    let results: Vec<_> = members
-        .iter()
-        .map(|&member| {
-            let mut result = -2;
-            plan.decide(&set, now, member, |current| {
-                let current = current?;
-                let after;
-                (result, after) = match () {
-                    () if !allows(current) => (0, Some(current)),
-                    () if expiry > now => (1, Some(expiry)),
-                    () => (2, None),
-                };
-                after
-            });
-            result
-        })
-        .collect();
-    plan.carry_out(set);
-    ctx.reply_integers(&results);
-    Ok(())
+    change_each(ctx, key, members, now, |current| match current {
+        None => (None, -2),
+        Some(at) if comparison.is_some_and(|comparison| !comparison.allows(at, expiry)) => (current, 0),
+        Some(_) if expiry > now => (Some(expiry), 1),
+        Some(_) => (None, 2),
+    })
 }

@@ -53,7 +53,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let ctx = set.shared_ctx();
     let in_pairs = with_ttl && ctx.is_resp3();
     let parts = if with_ttl && !in_pairs { 2 } else { 1 };
-    ctx.reply_items(parts, set.live_from(offset, now, until).take(count), |ctx, element| {
+    ctx.reply_items(parts, set.live(offset, now, until).take(count), |ctx, element| {
         if in_pairs {
             ctx.reply_array(2);
         }

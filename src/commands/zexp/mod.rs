@@ -20,8 +20,9 @@ use crate::error::Error;
 use crate::expiring::TimedSet;
 use crate::model::time::Millis;
 use crate::server::command::Arg;
-use crate::server::key::Reading;
+use crate::server::key::{Reading, Writing};
 use crate::server::{Context, Str};
+use plan::Plan;
 
 const COMPARISON: Arg = Arg::one_of(c"comparison", &[Arg::flag(c"gt", c"GT"), Arg::flag(c"lt", c"LT")]).optional();
 
@@ -58,6 +59,23 @@ fn reply_each<'a>(
     let ctx = set.ctx();
     ctx.reply_array(members.len());
     members.iter().for_each(|&member| reply(ctx, set.live_until(member, now), now));
+    Ok(())
+}
+
+/// Changes the expiry of members. `decide` gets a member's expiry, and returns the new expiry and the member's number in
+/// the reply. For an expiry, `None` means that the member is not live.
+fn change_each<'a>(
+    ctx: &mut Context,
+    key: Str<'a>,
+    members: &[Str<'a>],
+    now: Millis,
+    decide: impl Fn(Option<Millis>) -> (Option<Millis>, i64),
+) -> Result<(), Error> {
+    let set = TimedSet::<Writing>::expiring(ctx, key)?;
+    let mut plan = Plan::new();
+    let results: Vec<_> = members.iter().map(|&member| plan.decide(&set, now, member, &decide)).collect();
+    plan.carry_out(set);
+    ctx.reply_integers(&results);
     Ok(())
 }
 

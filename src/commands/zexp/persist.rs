@@ -2,14 +2,12 @@
 //!
 //! Makes live members permanent: sets their score to 2^53-1.
 
-use super::plan::Plan;
+use super::change_each;
 use crate::commands::KEY_AND_MEMBERS;
 use crate::commands::args::Args;
 use crate::error::Error;
-use crate::expiring::TimedSet;
 use crate::model::time;
 use crate::server::command::{Access, Keys, Spec};
-use crate::server::key::Writing;
 use crate::server::{Context, Str};
 
 pub const SPEC: Spec = Spec {
@@ -27,17 +25,9 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let mut args = Args::new(arguments);
     let (key, members) = (args.string()?, args.strings()?);
 
-    let set = TimedSet::<Writing>::expiring(ctx, key)?;
-    let mut plan = Plan::new();
-    let results: Vec<_> = members
-        .iter()
-        .map(|&member| match plan.decide(&set, now, member, |current| current.map(|_| time::MAX)) {
-            (None, _) => -2,
-            (Some(time::MAX), _) => -1,
-            (Some(_), _) => 1,
-        })
-        .collect();
-    plan.carry_out(set);
-    ctx.reply_integers(&results);
-    Ok(())
+    change_each(ctx, key, members, now, |current| match current {
+        None => (None, -2),
+        Some(time::MAX) => (current, -1),
+        Some(_) => (Some(time::MAX), 1),
+    })
 }

@@ -46,30 +46,30 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Plans a member's expiry. `decide` gets the current expiry and returns the new expiry. `None` means that the
-    /// member is absent or expired. Returns the current expiry and the new expiry.
-    pub fn decide(
+    /// Plans a member's expiry. `decide` gets the current expiry, and returns the new expiry and the result of this call.
+    /// `None` means that the member is absent or expired.
+    pub fn decide<R>(
         &mut self,
         set: &TimedSet<'_, Writing>,
         now: Millis,
         member: Str<'a>,
-        decide: impl FnOnce(Option<Millis>) -> Option<Millis>,
-    ) -> (Option<Millis>, Option<Millis>) {
+        decide: impl FnOnce(Option<Millis>) -> (Option<Millis>, R),
+    ) -> R {
         if let Some(position) = self.position(member) {
             let step = &mut self.steps[position];
-            let was = step.after;
-            step.after = decide(was);
-            return (was, step.after);
+            let (after, result) = decide(step.after);
+            step.after = after;
+            return result;
         }
         let before = set.live_until(member, now);
-        let after = decide(before);
+        let (after, result) = decide(before);
         self.steps.push(PlannedMember { member, before, after });
         if self.steps.len() == FEW + 1 {
             self.index = self.steps.iter().enumerate().map(|(at, step)| (step.member.bytes(), at)).collect();
         } else if self.steps.len() > FEW {
             self.index.insert(member.bytes(), self.steps.len() - 1);
         }
-        (before, after)
+        result
     }
 
     pub fn counts(&self) -> Counts {

@@ -28,7 +28,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
 
     let mut set = TimedSet::<Writing>::expiring(ctx, key)?;
     let most = usize::try_from(count.unwrap_or(1)).unwrap_or(usize::MAX);
-    let popped: Vec<OwnedStr> = set.live(now, f64::INFINITY).take(most).map(|element| element.member).collect();
+    let popped: Vec<OwnedStr> = set.live(0, now, f64::INFINITY).take(most).map(|element| element.member).collect();
     for member in &popped {
         set.remove(MemberName::Ours(member.clone()));
     }

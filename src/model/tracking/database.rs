@@ -1,83 +1,241 @@
-//! The sets of one database: due times, dirty sets, postponed checks.
+//! The tracked sets of one database: names, due times, dirty sets, postponed checks.
+//!
+//! The sets are numbered from 0. An [`Index`] finds a set's number by its name. Groups of [`GROUP`] sets store the names
+//! and due times. If a set is removed, the last set gets its number. So only the last group has vacant places, and a set
+//! takes about 29 bytes in addition to its name. The index and the groups grow and shrink in small steps.
+//!
+//! An ordered set of the earliest due time of each group finds the group that is due first.
 
-use super::table::{NEVER, Table};
-use crate::model::time::Millis;
+use crate::model::chunks::Chunks;
+use crate::model::index::Index;
+use crate::model::time::{self, Millis};
+use hashbrown::DefaultHashBuilder;
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::BuildHasher;
 use std::ops::Bound;
 use std::rc::Rc;
 
-/// A due set whose check was postponed.
-pub struct Postponed {
-    pub key: Rc<[u8]>,
-    pub due: Millis,
+/// The due time of a set that is never due.
+pub const NEVER: Millis = Millis::MAX;
+
+/// A due time that has always passed, even after the clock has stepped back.
+pub(super) const AT_ONCE: Millis = 0;
+
+/// The number of sets in a group.
+const GROUP: u32 = 32;
+
+/// What is known about a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// The key is not tracked.
+    Unknown,
+    Clean,
+    /// The set is dirty. The value is the TTL that it had when it became dirty.
+    Dirty(Millis),
+}
+
+/// The maximum number of groups that are read to count the due sets. This takes some tens of µs.
+const SAMPLE: usize = 256;
+
+#[derive(Clone, Copy)]
+struct TrackedSet {
+    due: Millis,
+    hash: u32,
+    /// The length of the name.
+    length: u32,
+}
+
+#[derive(Default)]
+struct Group {
+    sets: Vec<TrackedSet>,
+    /// The names, in the order of the sets.
+    names: Vec<u8>,
+}
+
+impl Group {
+    fn first_due(&self) -> Millis {
+        self.sets.iter().map(|set| set.due).min().unwrap_or(NEVER)
+    }
+
+    fn name_start(&self, at: usize) -> usize {
+        self.sets[..at].iter().map(|set| set.length as usize).sum()
+    }
+
+    fn name(&self, at: usize) -> &[u8] {
+        &self.names[self.name_start(at)..][..self.sets[at].length as usize]
+    }
+
+    fn push(&mut self, set: TrackedSet, name: &[u8]) {
+        self.sets.push(set);
+        self.names.extend_from_slice(name);
+        if self.sets.len() == GROUP as usize {
+            self.names.shrink_to_fit();
+        }
+    }
+
+    fn pop(&mut self) -> Option<(TrackedSet, Vec<u8>)> {
+        let set = self.sets.pop()?;
+        Some((set, self.names.split_off(self.names.len() - set.length as usize)))
+    }
+
+    fn replace(&mut self, at: usize, set: TrackedSet, name: Vec<u8>) {
+        let start = self.name_start(at);
+        let old = std::mem::replace(&mut self.sets[at], set);
+        self.names.reserve_exact(name.len());
+        self.names.splice(start..start + old.length as usize, name);
+        self.names.shrink_to_fit();
+    }
 }
 
 #[derive(Default)]
 pub struct Database {
-    pub table: Table,
+    groups: Chunks<Group>,
+    index: Index,
+    hasher: DefaultHashBuilder,
+    /// The groups by the earliest due time of their sets, without the groups that are never due.
+    order: BTreeSet<(Millis, u32)>,
+    /// The number of sets that the walk in progress has not read. The walk begins with the last set.
+    unread: usize,
     /// The dirty sets, with their TTL when they became dirty.
     dirty: BTreeMap<Box<[u8]>, Millis>,
     /// The dirty sets, ordered by their TTL in `dirty`.
     ttls: BTreeSet<(Millis, Box<[u8]>)>,
-    /// Sets whose check is postponed, by the time of the next attempt, measured in
-    /// [`Tracking::passed`](super::Tracking::passed). The second number distinguishes sets with the same time.
-    pub postponed: BTreeMap<(Millis, u64), Postponed>,
-    /// The set whose last visit was not finished, and the number of remaining expired members.
-    pub unfinished: Option<(Rc<[u8]>, u64)>,
+    /// The due times of sets whose check is postponed. The time in the key is that of the next attempt, measured in
+    /// [`Tracking::passed`](super::Tracking::passed).
+    pub postponed: BTreeMap<(Millis, Rc<[u8]>), Millis>,
 }
 
 impl Database {
-    /// Tracks a set with a valid marker.
+    pub fn len(&self) -> usize {
+        let Some(last) = self.groups.len().checked_sub(1) else { return 0 };
+        last * GROUP as usize + self.groups[last as u32].sets.len()
+    }
+
+    /// Returns the due time of a set. `None` if the set is not tracked.
+    pub fn due(&self, key: &[u8]) -> Option<Millis> {
+        Some(self.set(self.find(key)?).due)
+    }
+
+    pub fn standing(&self, key: &[u8]) -> Standing {
+        match self.find(key) {
+            None => Standing::Unknown,
+            Some(_) => self.dirty.get(key).map_or(Standing::Clean, |&ttl| Standing::Dirty(ttl)),
+        }
+    }
+
+    /// Tracks a set with a valid marker. The next visit is due at `due`.
     pub fn track(&mut self, key: &[u8], due: Millis) {
-        self.table.put(key, due);
+        match self.find(key) {
+            Some(number) => self.set_due(number, due),
+            None => self.add(key, due),
+        }
         self.clean(key);
+    }
+
+    /// Tracks a set if it is untracked.
+    pub fn track_new(&mut self, key: &[u8], due: Millis) {
+        if self.find(key).is_none() {
+            self.add(key, due);
+        }
+    }
+
+    /// Tracks a set that one of the module's commands has changed, and that has a valid marker now. `soonest` is the
+    /// earliest expiry of the changed members. If the set existed but was untracked or dirty, the expiries of its other
+    /// members are unknown, so the set is visited at once.
+    pub fn change(&mut self, key: &[u8], soonest: Option<Millis>, is_new: bool) {
+        let soonest = soonest.filter(|&soonest| soonest < time::MAX).unwrap_or(NEVER);
+        let due = match self.due(key) {
+            Some(due) if !self.dirty.contains_key(key) => due.min(soonest),
+            None if is_new => soonest,
+            _ => AT_ONCE,
+        };
+        self.track(key, due);
     }
 
     /// Changes the due time of a tracked set.
     pub fn reschedule(&mut self, key: &[u8], due: Millis) {
-        if self.table.get(key).is_some() {
-            self.table.put(key, due);
+        if let Some(number) = self.find(key) {
+            self.set_due(number, due);
         }
     }
 
-    pub fn remove(&mut self, key: &[u8]) {
-        self.table.remove(key);
+    pub fn forget(&mut self, key: &[u8]) {
         self.clean(key);
+        let Some(number) = self.find(key) else { return };
+        self.index.remove(self.set(number).hash, number);
+        let last = self.len() as u32 - 1;
+        let Some((set, name)) = self.edit(last / GROUP, Group::pop) else { return };
+        if number != last {
+            self.index.renumber(set.hash, last, number);
+            self.edit(number / GROUP, |group| group.replace((number % GROUP) as usize, set, name));
+        }
+        if last.is_multiple_of(GROUP) {
+            self.groups.pop();
+        }
     }
 
-    pub fn postpone(&mut self, key: &Rc<[u8]>, until: (Millis, u64)) {
-        if let Some(due) = self.table.get(key).filter(|&due| due != NEVER) {
-            self.table.put(key, NEVER);
-            self.postponed.insert(until, Postponed { key: Rc::clone(key), due });
+    pub fn next_due(&self) -> Option<Millis> {
+        self.order.first().map(|&(due, _)| due)
+    }
+
+    /// Returns the earliest due time of the groups whose sets are all due after `moment`.
+    pub fn next_due_after(&self, moment: Millis) -> Option<Millis> {
+        self.order.range((moment + 1, 0)..).next().map(|&(due, _)| due)
+    }
+
+    /// Returns the set that is due first.
+    pub fn first(&self) -> Option<(&[u8], Millis)> {
+        let &(due, group) = self.order.first()?;
+        let group = &self.groups[group];
+        let at = group.sets.iter().position(|set| set.due == due)?;
+        Some((group.name(at), due))
+    }
+
+    /// Returns the number of sets that are due at `now`. The number is exact if the due sets are in at most [`SAMPLE`]
+    /// groups. Otherwise it is estimated from [`SAMPLE`] groups. O(1).
+    pub fn overdue(&self, now: Millis) -> usize {
+        let due_in = |group: u32| self.groups[group].sets.iter().filter(|set| set.due <= now).count();
+        let mut groups = self.order.range(..=(now, u32::MAX)).map(|&(_, group)| due_in(group));
+        let counted = groups.by_ref().take(SAMPLE).sum();
+        if groups.next().is_none() {
+            return counted;
+        }
+        let sample = (0..self.groups.len()).step_by(self.groups.len().div_ceil(SAMPLE));
+        let size = sample.len();
+        let due: usize = sample.map(|group| due_in(group as u32)).sum();
+        counted.max(due * self.groups.len() / size).min(self.len())
+    }
+
+    pub fn postpone(&mut self, key: &Rc<[u8]>, until: Millis) {
+        if let Some(due) = self.due(key).filter(|&due| due != NEVER) {
+            self.reschedule(key, NEVER);
+            self.postponed.insert((until, Rc::clone(key)), due);
         }
     }
 
     /// Ends the first postponement if its time has passed. Returns whether it did.
     pub fn resume_one(&mut self, passed: Millis) -> bool {
         let Some(first) = self.postponed.first_entry().filter(|first| first.key().0 <= passed) else { return false };
-        let Postponed { key, due } = first.remove();
-        if let Some(known) = self.table.get(&key) {
-            self.table.put(&key, known.min(due));
-        }
+        let ((_, key), due) = first.remove_entry();
+        let due = self.due(&key).map_or(due, |known| known.min(due));
+        self.reschedule(&key, due);
         true
     }
 
-    /// Marks a set as dirty, and tracks it if it is untracked.
+    /// Marks an expiring set as dirty, because its marker is not valid. Tracks the set if it is untracked. `ttl` is the
+    /// current TTL of the set.
     pub fn note_dirty(&mut self, key: &[u8], ttl: Millis) {
-        self.table.put_new(key, NEVER);
+        self.track_new(key, NEVER);
         self.clean(key);
         self.dirty.insert(key.into(), ttl);
         self.ttls.insert((ttl, key.into()));
     }
 
+    /// Notes that the marker of a set is valid.
     pub fn clean(&mut self, key: &[u8]) {
         if let Some(ttl) = self.dirty.remove(key) {
             self.ttls.remove(&(ttl, key.into()));
         }
-    }
-
-    pub fn dirty_ttl(&self, key: &[u8]) -> Option<Millis> {
-        self.dirty.get(key).copied()
     }
 
     pub fn dirty_with(&self, ttl: Millis) -> impl Iterator<Item = &[u8]> {
@@ -91,23 +249,109 @@ impl Database {
         self.dirty.range::<[u8], _>((behind, Bound::Unbounded)).next().map(|(key, _)| &**key)
     }
 
-    /// Reads the next buckets of the walk in progress, and removes the sets in them that `is_meant` selects.
-    pub fn forget_some(&mut self, is_meant: impl Fn(&[u8]) -> bool) {
-        /// The number of buckets that one call reads. Together, they hold a few hundred names on average.
-        const BUCKETS: usize = 16;
-        let meant: Vec<Box<[u8]>> = self.table.walk_on(BUCKETS).filter(|name| is_meant(name)).map(Box::from).collect();
-        meant.iter().for_each(|name| self.remove(name));
+    /// Begins a walk through all sets. Sets that are added during the walk may be left out.
+    pub fn begin_walk(&mut self) {
+        self.unread = self.len();
     }
 
-    /// Frees some of the memory of a dropped database: at most `most` entries of each map, or at most `most` buckets.
-    /// Returns `false` when all memory is freed.
-    pub fn free_some(&mut self, most: usize) -> bool {
-        for _ in 0..most {
-            let is_more = self.dirty.pop_first().is_some() | self.ttls.pop_first().is_some();
-            if !(is_more | self.postponed.pop_first().is_some()) {
-                return self.table.free_some(most);
+    pub fn is_walked(&self) -> bool {
+        self.unread > 0
+    }
+
+    /// Reads the next sets of the walk in progress, and removes those that `is_meant` selects. A removed set is replaced
+    /// by the last set, which the walk has read, so the walk misses no set.
+    pub fn forget_some(&mut self, is_meant: impl Fn(&[u8]) -> bool) {
+        /// The number of sets that one call reads.
+        const SOME: usize = 512;
+        for _ in 0..SOME {
+            let Some(number) = self.unread.min(self.len()).checked_sub(1) else { return self.unread = 0 };
+            self.unread = number;
+            let name = self.groups[number as u32 / GROUP].name(number % GROUP as usize);
+            if is_meant(name) {
+                self.forget(&Box::<[u8]>::from(name));
             }
         }
-        true
+    }
+
+    /// Frees some of the memory of a dropped database: at most `most` entries of each collection. Returns `false` when
+    /// only the index is left, which has one allocation for a thousand sets.
+    pub fn free_some(&mut self, most: usize) -> bool {
+        (0..most).all(|_| {
+            self.groups.pop().is_some()
+                | self.order.pop_first().is_some()
+                | self.dirty.pop_first().is_some()
+                | self.ttls.pop_first().is_some()
+                | self.postponed.pop_first().is_some()
+        })
+    }
+
+    fn hash(&self, key: &[u8]) -> u32 {
+        self.hasher.hash_one(key) as u32
+    }
+
+    /// Returns the number of a set.
+    fn find(&self, key: &[u8]) -> Option<u32> {
+        let name = |number: u32| self.groups[number / GROUP].name((number % GROUP) as usize);
+        self.index.find(self.hash(key), |number| name(number) == key)
+    }
+
+    fn add(&mut self, key: &[u8], due: Millis) {
+        // The server does not accept longer names, and more sets would need more than 100 GB.
+        let (Ok(number), Ok(length)) = (u32::try_from(self.len()), u32::try_from(key.len())) else { return };
+        let hash = self.hash(key);
+        self.index.insert(hash, number);
+        if number.is_multiple_of(GROUP) {
+            self.groups.push(Group::default());
+        }
+        self.edit(number / GROUP, |group| group.push(TrackedSet { due, hash, length }, key));
+    }
+
+    fn set_due(&mut self, number: u32, due: Millis) {
+        if self.set(number).due != due {
+            self.edit(number / GROUP, |group| group.sets[(number % GROUP) as usize].due = due);
+        }
+    }
+
+    fn set(&self, number: u32) -> TrackedSet {
+        self.groups[number / GROUP].sets[(number % GROUP) as usize]
+    }
+
+    /// Changes a group and updates its entry in `order`.
+    fn edit<R>(&mut self, number: u32, edit: impl FnOnce(&mut Group) -> R) -> R {
+        let group = &mut self.groups[number];
+        let before = group.first_due();
+        let result = edit(group);
+        let after = group.first_due();
+        if before != after {
+            self.order.remove(&(before, number));
+            if after != NEVER {
+                self.order.insert((after, number));
+            }
+        }
+        result
+    }
+}
+
+#[cfg(test)]
+impl Database {
+    pub fn names(&self) -> impl Iterator<Item = &[u8]> {
+        (0..self.len()).map(|number| self.groups[number as u32 / GROUP].name(number % GROUP as usize))
+    }
+
+    /// Returns whether a lookup of this name has to compare names.
+    pub fn looks_closer(&self, name: &[u8]) -> bool {
+        self.index.find(self.hash(name), |_| true).is_some()
+    }
+
+    /// Returns the number of sets in each group.
+    pub fn group_sizes(&self) -> impl Iterator<Item = usize> {
+        (0..self.groups.len()).map(|group| self.groups[group as u32].sets.len())
+    }
+
+    /// Returns the allocated bytes, with a high estimate for the ordered set.
+    pub fn bytes(&self) -> usize {
+        let groups = (0..self.groups.len()).map(|group| &self.groups[group as u32]);
+        let in_groups = groups.map(|group| group.sets.capacity() * size_of::<TrackedSet>() + group.names.capacity());
+        self.index.bytes() + self.groups.bytes() + in_groups.sum::<usize>() + 40 * self.order.len()
     }
 }

@@ -15,9 +15,7 @@
 //! wall clock is noticed within a second or two, and an idle server has no armed timer.
 
 mod database;
-mod finds;
 mod pace;
-mod table;
 
 #[cfg(test)]
 mod tests;
@@ -25,29 +23,24 @@ mod tests;
 use super::alarm::Alarm;
 use super::db_key::DbKey;
 use super::time::{self, Millis};
-use database::Database;
-pub use finds::Finds;
+use database::AT_ONCE;
+pub use database::{Database, NEVER, Standing};
 pub use pace::Pace;
 use std::collections::BTreeMap;
-pub use table::NEVER;
 
 /// The maximum delay of the timer. It exceeds the interval of the cron job, which is at most a second.
 pub const HORIZON: Millis = 1500;
 
-/// The minimum and maximum delay until the next visit to a set that could not be checked. The delay grows with the
-/// number of such sets, so that together they cause about [`RETRIES_PER_SECOND`] visits a second.
-const POSTPONED: std::ops::RangeInclusive<Millis> = 1000..=60_000;
-const RETRIES_PER_SECOND: usize = 1000;
+/// The minimum and maximum delay until the next visit to a set that could not be checked. Within these limits, the
+/// attempts are 1 ms apart, so that such sets cause at most a thousand visits a second.
+const RETRY: [Millis; 2] = [1000, 60_000];
 
 /// The maximum difference between two readings of the wall clock that counts as passed time. A running server reads the
 /// clock more often, so a larger difference is a step of the clock.
 const STEP: Millis = 2000;
 
-/// The number of buckets of dropped tables that each run of the cron job frees. This takes some tens of µs.
+/// The number of groups of sets that each run of the cron job frees of a dropped database. This takes some tens of µs.
 const FREED: usize = 128;
-
-/// A due time that has always passed, even after the clock has stepped back.
-const AT_ONCE: Millis = 0;
 
 /// Returns when to visit a set whose lowest score is `first`.
 pub fn visit_at(first: f64) -> Millis {
@@ -60,10 +53,8 @@ pub fn visit_at(first: f64) -> Millis {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// No expired member is left. The next visit is due at this time.
-    Done(Millis),
-    /// The visit used up its time. The first remaining member expired at `due`. At least `left` expired members remain.
-    Unfinished { due: Millis, left: u64 },
+    /// The next visit is due at `due`. At least `left` expired members remain.
+    Next { due: Millis, left: u64 },
     /// The set is gone or is not an expiring set.
     Gone,
     /// The set could not be read. Nothing was deleted, and the set must be visited again.
@@ -84,7 +75,11 @@ pub struct Tracking {
     databases: BTreeMap<i32, Database>,
     /// Dropped databases, which are freed gradually.
     dropped: Vec<Database>,
-    postponements: u64,
+    /// The number of expired members that remain in the set that was visited last.
+    left: u64,
+    /// The time of the next attempt that was planned last for a set that could not be checked, measured in
+    /// [`Tracking::passed`].
+    retry: Millis,
     /// The wall clock at the last reading.
     seen: Millis,
     /// The time that has passed since the start, not counting steps of the wall clock.
@@ -93,82 +88,24 @@ pub struct Tracking {
     rests_until: Millis,
     /// The wall clock time at which the armed timer fires.
     armed: Option<Millis>,
-    /// The earliest visit that was planned since the last timer request. `None`: no visit was planned.
-    earliest_new: Option<Millis>,
 }
 
 /// Changes of the tracked sets.
 impl Tracking {
     pub fn len(&self) -> usize {
-        self.databases.values().map(|database| database.table.len()).sum()
+        self.databases.values().map(Database::len).sum()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.databases.values().all(|database| database.table.len() == 0)
+        self.databases.values().all(|database| database.len() == 0)
     }
 
-    pub fn is_tracked(&self, database: i32, key: &[u8]) -> bool {
-        self.due(database, key).is_some()
+    pub fn database(&mut self, number: i32) -> &mut Database {
+        self.databases.entry(number).or_default()
     }
 
-    /// Returns the TTL of a set when it became dirty. `None` if it is not dirty.
-    pub fn dirty_ttl(&self, database: i32, key: &[u8]) -> Option<Millis> {
-        self.databases.get(&database)?.dirty_ttl(key)
-    }
-
-    /// Tracks a set with a valid marker. The next visit is due at `due`.
-    pub fn track(&mut self, database: i32, key: &[u8], due: Millis) {
-        self.databases.entry(database).or_default().track(key, due);
-        self.note_new(due);
-    }
-
-    /// Tracks the sets in `finds` that are untracked, and clears `finds`.
-    pub fn find(&mut self, database: i32, finds: &mut Finds) {
-        if finds.is_empty() {
-            return;
-        }
-        let table = &mut self.databases.entry(database).or_default().table;
-        table.read_ahead(finds.each().map(|(key, _)| key));
-        let mut soonest = NEVER;
-        for (key, due) in finds.each() {
-            if table.put_new(key, due) {
-                soonest = soonest.min(due);
-            }
-        }
-        self.note_new(soonest);
-        finds.clear();
-    }
-
-    /// Notes that one of the module's commands has changed a set, which now has a valid marker. `soonest` is the
-    /// earliest expiry of the changed members. If the set existed but was untracked or dirty, the expiries of its other
-    /// members are unknown, so the set is visited at once.
-    pub fn change(&mut self, database: i32, key: &[u8], soonest: Option<Millis>, is_new: bool) {
-        let soonest = soonest.filter(|&soonest| soonest < time::MAX).unwrap_or(NEVER);
-        let due = match self.due(database, key) {
-            Some(due) if self.dirty_ttl(database, key).is_none() => due.min(soonest),
-            None if is_new => soonest,
-            _ => AT_ONCE,
-        };
-        self.track(database, key, due);
-    }
-
-    /// Marks an expiring set as dirty, because its marker is not valid. Tracks the set if it is untracked. `ttl` is the
-    /// current TTL of the set.
-    pub fn note_dirty(&mut self, database: i32, key: &[u8], ttl: Millis) {
-        self.databases.entry(database).or_default().note_dirty(key, ttl);
-    }
-
-    /// Notes that the marker of a set was restored.
-    pub fn clean(&mut self, key: &DbKey) {
-        if let Some(database) = self.databases.get_mut(&key.database) {
-            database.clean(&key.name);
-        }
-    }
-
-    pub fn forget(&mut self, database: i32, key: &[u8]) {
-        if let Some(database) = self.databases.get_mut(&database) {
-            database.remove(key);
-        }
+    pub fn standing(&self, database: i32, key: &[u8]) -> Standing {
+        self.databases.get(&database).map_or(Standing::Unknown, |database| database.standing(key))
     }
 
     /// Forgets the sets of one database. If `database` is `None`, forgets all sets.
@@ -188,16 +125,16 @@ impl Tracking {
     /// Begins a walk through all sets. [`forget_some`](Tracking::forget_some) continues the walk, and forgets the sets
     /// that it selects. If a walk is in progress, it starts again from the beginning.
     pub fn begin_to_forget(&mut self) {
-        self.databases.values_mut().for_each(|database| database.table.begin_walk());
+        self.databases.values_mut().for_each(Database::begin_walk);
     }
 
     pub fn is_forgetting(&self) -> bool {
-        self.databases.values().any(|database| database.table.is_walked())
+        self.databases.values().any(Database::is_walked)
     }
 
     /// Checks the next few hundred sets of the walk in progress, and forgets those that `is_meant` selects.
     pub fn forget_some(&mut self, is_meant: impl Fn(&[u8]) -> bool) {
-        if let Some(database) = self.databases.values_mut().find(|database| database.table.is_walked()) {
+        if let Some(database) = self.databases.values_mut().find(|database| database.is_walked()) {
             database.forget_some(is_meant);
         }
     }
@@ -220,19 +157,13 @@ impl Tracking {
         })
     }
 
-    /// Frees some memory of dropped databases and of sparse tables. Returns `false` if there is none to free.
+    /// Frees some memory of dropped databases. Returns `false` if there is none to free.
     pub fn free_some(&mut self) -> bool {
-        let Some(last) = self.dropped.last_mut() else {
-            return self.databases.values_mut().any(|database| database.table.shrink_some(FREED));
-        };
+        let Some(last) = self.dropped.last_mut() else { return false };
         if !last.free_some(FREED) {
             self.dropped.pop();
         }
         true
-    }
-
-    fn due(&self, database: i32, key: &[u8]) -> Option<Millis> {
-        self.databases.get(&database)?.table.get(key)
     }
 }
 
@@ -240,25 +171,21 @@ impl Tracking {
 impl Tracking {
     /// Returns the number of sets that are due at `now`, including all sets with a postponed check.
     pub fn overdue(&self, now: Millis) -> usize {
-        self.databases.values().map(|database| database.table.overdue(now) + database.postponed.len()).sum()
+        self.databases.values().map(|database| database.overdue(now) + database.postponed.len()).sum()
     }
 
     /// Returns how long the longest overdue set has been due. Sets whose due time is unknown do not count.
     pub fn lag(&self, now: Millis) -> Millis {
         let of = |database: &Database| {
-            let postponed = database.postponed.values().next().map(|postponed| postponed.due);
-            database.table.next_due_after(AT_ONCE).into_iter().chain(postponed).filter(|&due| due != AT_ONCE).min()
+            let postponed = database.postponed.values().next().copied();
+            database.next_due_after(AT_ONCE).into_iter().chain(postponed).filter(|&due| due != AT_ONCE).min()
         };
         self.databases.values().filter_map(of).min().map_or(0, |due| now.saturating_sub(due))
     }
 
-    /// Returns the number of expired members that are known to remain in sets whose last visit was not finished.
-    pub fn backlog(&self) -> u64 {
-        let unfinished = |database: &Database| {
-            let (key, left) = database.unfinished.as_ref()?;
-            database.table.get(key).map(|_| *left)
-        };
-        self.databases.values().filter_map(unfinished).sum()
+    /// Returns the number of expired members that are known to remain in the set that was visited last.
+    pub fn backlog(&self, now: Millis) -> u64 {
+        if self.overdue(now) > 0 { self.left } else { 0 }
     }
 
     pub fn is_armed(&self) -> bool {
@@ -270,7 +197,7 @@ impl Tracking {
         self.observe(now);
         self.resume();
         let firsts = self.databases.iter().filter_map(|(&number, database)| {
-            let (name, due) = database.table.first()?;
+            let (name, due) = database.first()?;
             (due <= now).then_some((due, number, name))
         });
         let (_, number, name) = firsts.min_by_key(|&(due, number, _)| (due, number))?;
@@ -279,27 +206,24 @@ impl Tracking {
 
     pub fn visited(&mut self, key: &DbKey, outcome: Outcome, now: Millis) {
         self.observe(now);
-        let postponed: usize = self.databases.values().map(|database| database.postponed.len()).sum();
         let Some(database) = self.databases.get_mut(&key.database) else { return };
-        database.unfinished.take_if(|(unfinished, _)| *unfinished == key.name);
+        self.left = 0;
         match outcome {
-            Outcome::Done(due) => database.reschedule(&key.name, due),
-            Outcome::Unfinished { due, left } => {
+            Outcome::Next { due, left } => {
                 database.reschedule(&key.name, due);
-                database.unfinished = Some((key.name.clone(), left));
+                self.left = left;
             }
-            Outcome::Gone => database.remove(&key.name),
+            Outcome::Gone => database.forget(&key.name),
             Outcome::Unknown => {
-                let wait = Millis::try_from(postponed.saturating_mul(1000) / RETRIES_PER_SECOND).unwrap_or(Millis::MAX);
-                self.postponements += 1;
-                let until = self.passed + wait.clamp(*POSTPONED.start(), *POSTPONED.end());
-                database.postpone(&key.name, (until, self.postponements));
+                let [soonest, latest] = RETRY.map(|delay| self.passed + delay);
+                self.retry = (self.retry + 1).clamp(soonest, latest);
+                database.postpone(&key.name, self.retry);
             }
         }
     }
 
     fn next_due(&self) -> Option<Millis> {
-        self.databases.values().filter_map(|database| database.table.next_due()).min()
+        self.databases.values().filter_map(Database::next_due).min()
     }
 
     /// Ends the postponements whose time has passed.
@@ -315,23 +239,22 @@ impl Tracking {
 
 /// The timer.
 impl Tracking {
-    /// Returns the timer request after a command or an event. If a new visit is due within the [`HORIZON`] and before
-    /// the timer fires, calls `need`. If `need` allows visits, the request arms the timer for the new visit.
+    /// Returns the timer request after a command or an event. If a visit is due within the [`HORIZON`] and before the
+    /// timer fires, calls `need`. If `need` allows visits, the request arms the timer for the visit.
     pub fn after_change(&mut self, now: Millis, need: impl FnOnce() -> Need) -> Alarm {
         self.observe(now);
-        let delay = self.earliest_new.take().and_then(|due| self.delay(now, due));
+        let delay = self.next_due().and_then(|due| self.delay(now, due));
         match delay.filter(|delay| self.armed.is_none_or(|at| at > now + delay)) {
             Some(delay) if need().sweeps => self.arm(now, delay),
             _ => Alarm::AsItIs,
         }
     }
 
-    /// Returns the timer request of the cron job. If the next work is due within the [`HORIZON`], the request arms the
+    /// Returns the timer request of the cron job, and of the end of a slice. If the next work is due within the [`HORIZON`], the request arms the
     /// timer for this work. Otherwise, it disarms the timer.
     pub fn at_cron(&mut self, now: Millis, need: Need) -> Alarm {
         self.observe(now);
         self.resume();
-        self.earliest_new = None;
         match self.next_delay(now, need) {
             Some(delay) if self.armed == Some(now + delay) => Alarm::AsItIs,
             Some(delay) => self.arm(now, delay),
@@ -340,28 +263,20 @@ impl Tracking {
         }
     }
 
-    pub fn fired(&mut self) {
+    /// Notes that the timer has fired, or that it was disarmed.
+    pub fn disarmed(&mut self) {
         self.armed = None;
     }
 
-    /// Returns the timer request after a slice. The next slice follows after at least `rest` ms.
-    pub fn after_slice(&mut self, now: Millis, rest: Millis, need: Need) -> Alarm {
+    /// Notes the end of a slice. The next slice follows after at least `rest` ms.
+    pub fn rest(&mut self, now: Millis, rest: Millis) {
         self.observe(now);
         self.rests_until = self.passed + rest;
-        self.at_cron(now, need)
-    }
-
-    pub fn stopped(&mut self) {
-        self.armed = None;
     }
 
     fn arm(&mut self, now: Millis, delay: Millis) -> Alarm {
         self.armed = Some(now + delay);
         Alarm::In(delay)
-    }
-
-    fn note_new(&mut self, due: Millis) {
-        self.earliest_new = Some(self.earliest_new.map_or(due, |earliest| earliest.min(due)));
     }
 
     /// Returns the delay until the next work. `None` if it exceeds the [`HORIZON`].
@@ -370,7 +285,7 @@ impl Tracking {
             return self.delay(now, now);
         }
         let postponed = self.databases.values().filter_map(|database| database.postponed.keys().next());
-        let postponed = postponed.map(|&(until, _)| now + until.saturating_sub(self.passed)).min();
+        let postponed = postponed.map(|(until, _)| now + until.saturating_sub(self.passed)).min();
         let due = self.next_due().into_iter().chain(postponed).min().filter(|_| need.sweeps)?;
         self.delay(now, due)
     }

@@ -3,7 +3,7 @@
 use crate::model::alarm::Alarm;
 use crate::model::db_key::DbKey;
 use crate::model::time::Millis;
-use crate::model::tracking::{Finds, HORIZON, NEVER, Need, Outcome, Tracking, visit_at};
+use crate::model::tracking::{HORIZON, NEVER, Need, Outcome, Standing, Tracking, visit_at};
 
 const NOW: Millis = 1_000_000_000_000;
 const IDLE: Need = Need { sweeps: true, hurries: false };
@@ -13,8 +13,14 @@ const REPLICA: Need = Need { sweeps: false, hurries: false };
 fn with(due: Millis) -> Tracking {
     let mut tracking = Tracking::default();
     tracking.at_cron(NOW, IDLE);
-    tracking.track(0, b"k", due);
+    tracking.database(0).track(b"k", due);
     tracking
+}
+
+/// Ends a slice. Returns the timer request.
+fn after_slice(tracking: &mut Tracking, now: Millis, rest: Millis, need: Need) -> Alarm {
+    tracking.rest(now, rest);
+    tracking.at_cron(now, need)
 }
 
 #[test]
@@ -49,11 +55,11 @@ fn the_housekeeping_takes_up_what_has_come_near() {
 fn a_timer_is_moved_only_for_what_is_sooner() {
     let mut tracking = with(NOW + 100);
     assert_eq!(tracking.after_change(NOW, || IDLE), Alarm::In(100));
-    tracking.track(0, b"later", NOW + 101);
+    tracking.database(0).track(b"later", NOW + 101);
     assert_eq!(tracking.after_change(NOW, || IDLE), Alarm::AsItIs);
-    tracking.track(0, b"at once", NOW + 100);
+    tracking.database(0).track(b"at once", NOW + 100);
     assert_eq!(tracking.after_change(NOW, || IDLE), Alarm::AsItIs);
-    tracking.track(0, b"sooner", NOW + 99);
+    tracking.database(0).track(b"sooner", NOW + 99);
     assert_eq!(tracking.after_change(NOW, || IDLE), Alarm::In(99));
     assert_eq!(tracking.after_change(NOW, || IDLE), Alarm::AsItIs, "it is no news any more");
 }
@@ -62,7 +68,7 @@ fn a_timer_is_moved_only_for_what_is_sooner() {
 fn a_timer_goes_with_what_it_was_armed_for() {
     let mut tracking = with(NOW + 100);
     assert_eq!(tracking.after_change(NOW, || IDLE), Alarm::In(100));
-    tracking.track(0, b"k", NOW + 50_000);
+    tracking.database(0).track(b"k", NOW + 50_000);
     assert_eq!(tracking.at_cron(NOW + 10, IDLE), Alarm::Off);
     assert_eq!((tracking.at_cron(NOW + 20, IDLE), tracking.is_armed()), (Alarm::AsItIs, false));
 }
@@ -83,16 +89,16 @@ fn a_replica_arms_nothing_but_for_a_first_scan() {
 fn a_slice_is_followed_by_a_rest_even_after_a_change() {
     let mut tracking = with(NOW);
     assert_eq!(tracking.after_change(NOW, || IDLE), Alarm::In(1));
-    tracking.fired();
-    assert_eq!(tracking.after_slice(NOW + 1, 300, IDLE), Alarm::In(300));
-    tracking.track(0, b"more", NOW);
+    tracking.disarmed();
+    assert_eq!(after_slice(&mut tracking, NOW + 1, 300, IDLE), Alarm::In(300));
+    tracking.database(0).track(b"more", NOW);
     assert_eq!(tracking.after_change(NOW + 2, || IDLE), Alarm::AsItIs);
     assert_eq!(tracking.at_cron(NOW + 101, HURRY), Alarm::AsItIs);
     // If the clock steps back, the sweeper's rest does not get longer.
     assert_eq!(tracking.at_cron(NOW - 3_600_000, HURRY), Alarm::In(200));
-    tracking.fired();
+    tracking.disarmed();
     // The rest exceeds the horizon of the timer.
-    assert_eq!(tracking.after_slice(NOW - 3_600_000, 5000, HURRY), Alarm::AsItIs);
+    assert_eq!(after_slice(&mut tracking, NOW - 3_600_000, 5000, HURRY), Alarm::AsItIs);
     assert!(!tracking.is_armed());
     assert_eq!(tracking.at_cron(NOW - 3_598_500, HURRY), Alarm::AsItIs);
     assert_eq!(tracking.at_cron(NOW - 3_596_500, HURRY), Alarm::In(1500));
@@ -112,12 +118,12 @@ fn a_step_of_the_clock_back_leaves_no_timer_for_what_is_far_again() {
     let mut tracking = with(NOW + 1000);
     assert_eq!(tracking.after_change(NOW, || IDLE), Alarm::In(1000));
     assert_eq!(tracking.at_cron(NOW - 60_000, IDLE), Alarm::Off);
-    tracking.track(0, b"near", NOW - 59_000);
+    tracking.database(0).track(b"near", NOW - 59_000);
     assert_eq!(tracking.after_change(NOW - 60_000, || IDLE), Alarm::In(1000));
     // Without the cron job, the timer stays armed until the next change, although its time is far away after the step.
     let mut tracking = with(NOW + 1000);
     assert_eq!(tracking.after_change(NOW, || IDLE), Alarm::In(1000));
-    tracking.track(0, b"near", NOW - 59_000);
+    tracking.database(0).track(b"near", NOW - 59_000);
     assert_eq!(tracking.after_change(NOW - 60_000, || IDLE), Alarm::In(1000));
 }
 
@@ -125,7 +131,7 @@ fn a_step_of_the_clock_back_leaves_no_timer_for_what_is_far_again() {
 fn the_longest_due_is_visited_first_in_whichever_database() {
     let mut tracking = Tracking::default();
     for (database, key, due) in [(2, b"c", 30), (0, b"a", 20), (1, b"b", 10), (3, b"d", 99)] {
-        tracking.track(database, key, due);
+        tracking.database(database).track(key, due);
     }
     for (database, key) in [(1, b"b"), (0, b"a"), (2, b"c")] {
         let visit = tracking.next_visit(50).unwrap();
@@ -133,7 +139,7 @@ fn the_longest_due_is_visited_first_in_whichever_database() {
         tracking.visited(&visit, Outcome::Gone, 50);
     }
     assert_eq!((tracking.next_visit(50), tracking.len()), (None, 1));
-    tracking.visited(&DbKey::new(3, b"d"), Outcome::Done(200), 50);
+    tracking.visited(&DbKey::new(3, b"d"), Outcome::Next { due: 200, left: 0 }, 50);
     assert_eq!((tracking.next_visit(199), tracking.next_visit(200)), (None, Some(DbKey::new(3, b"d"))));
 }
 
@@ -143,12 +149,12 @@ fn what_is_unknown_is_looked_at_again_after_a_while_and_stays_tracked() {
     let key = tracking.next_visit(NOW).unwrap();
     tracking.visited(&key, Outcome::Unknown, NOW);
     assert_eq!((tracking.len(), tracking.overdue(NOW + 10), tracking.lag(NOW + 10)), (1, 1, 10));
-    assert_eq!(tracking.after_slice(NOW, 1, IDLE), Alarm::In(1000), "no sooner, so that nothing spins");
+    assert_eq!(after_slice(&mut tracking, NOW, 1, IDLE), Alarm::In(1000), "no sooner, so that nothing spins");
     for later in (0..1000).step_by(100) {
         assert_eq!(tracking.next_visit(NOW + later), None, "{later}");
     }
     assert_eq!(tracking.next_visit(NOW + 1000), Some(key.clone()));
-    tracking.fired();
+    tracking.disarmed();
     // If the clock steps back, the postponement does not get longer: only the time that passes afterwards counts.
     tracking.visited(&key, Outcome::Unknown, NOW + 1000);
     assert_eq!(tracking.next_visit(NOW - 3_600_000), None);
@@ -169,13 +175,13 @@ fn a_postponed_set_is_found_in_whatever_database_it_is_by_then() {
         let mut tracking = with(NOW);
         tracking.visited(&key, Outcome::Unknown, NOW);
         tracking.flush(None);
-        again.into_iter().for_each(|due| tracking.track(0, b"k", due));
+        again.into_iter().for_each(|due| tracking.database(0).track(b"k", due));
         tracking.at_cron(NOW + 1000, IDLE);
         assert_eq!(tracking.next_visit(NOW + 1500), None);
         let mut tracking = with(NOW);
         tracking.visited(&key, Outcome::Unknown, NOW);
-        tracking.forget(0, b"k");
-        again.into_iter().for_each(|due| tracking.track(0, b"k", due));
+        tracking.database(0).forget(b"k");
+        again.into_iter().for_each(|due| tracking.database(0).track(b"k", due));
         tracking.at_cron(NOW + 1000, IDLE);
         assert_eq!(tracking.next_due(), next);
     }
@@ -186,7 +192,7 @@ fn however_many_are_unknown_they_are_asked_a_thousand_times_a_second() {
     const MANY: u32 = 5000;
     let mut tracking = Tracking::default();
     for number in 0..MANY {
-        tracking.track(0, &number.to_le_bytes(), NOW);
+        tracking.database(0).track(&number.to_le_bytes(), NOW);
     }
     let mut visits = 0;
     for now in (NOW..NOW + 20_000).step_by(100) {
@@ -204,16 +210,16 @@ fn however_many_are_unknown_they_are_asked_a_thousand_times_a_second() {
 #[test]
 fn a_dirty_set_that_cannot_be_checked_stays_dirty() {
     let mut tracking = with(NOW);
-    tracking.note_dirty(0, b"k", 5);
+    tracking.database(0).note_dirty(b"k", 5);
     let key = tracking.next_dirty(None).unwrap();
     tracking.visited(&key, Outcome::Unknown, NOW);
     tracking.visited(&key, Outcome::Unknown, NOW);
-    assert_eq!((tracking.next_dirty(None), tracking.dirty_ttl(0, b"k")), (Some(key.clone()), Some(5)));
+    assert_eq!((tracking.next_dirty(None), tracking.standing(0, b"k")), (Some(key.clone()), Standing::Dirty(5)));
     assert_eq!((tracking.next_dirty(Some(&key)), tracking.next_visit(NOW + 999)), (None, None));
     assert_eq!(tracking.next_visit(NOW + 1000), Some(key.clone()));
-    tracking.clean(&key);
-    tracking.visited(&key, Outcome::Done(NOW + 5000), NOW + 1000);
-    assert_eq!((tracking.next_dirty(None), tracking.dirty_ttl(0, b"k"), tracking.len()), (None, None, 1));
+    tracking.database(key.database).clean(&key.name);
+    tracking.visited(&key, Outcome::Next { due: NOW + 5000, left: 0 }, NOW + 1000);
+    assert_eq!((tracking.next_dirty(None), tracking.standing(0, b"k"), tracking.len()), (None, Standing::Clean, 1));
 }
 
 #[test]
@@ -229,10 +235,10 @@ fn a_command_of_the_module_says_when_its_set_is_due() {
     ] {
         let mut tracking = Tracking::default();
         if let Some(due) = known {
-            tracking.track(0, b"k", due);
+            tracking.database(0).track(b"k", due);
         }
-        tracking.change(0, b"k", soonest, is_new);
-        assert_eq!(tracking.databases[&0].table.first().map_or(NEVER, |(_, due)| due), due);
+        tracking.database(0).change(b"k", soonest, is_new);
+        assert_eq!(tracking.databases[&0].first().map_or(NEVER, |(_, due)| due), due);
     }
 }
 
@@ -257,22 +263,17 @@ fn visits_are_due_when_the_first_member_is() {
 #[test]
 fn a_walk_finds_what_is_new_and_leaves_the_rest_as_it_is() {
     let mut tracking = with(NOW + HORIZON + 1);
-    tracking.note_dirty(0, b"k", 7);
-    let mut finds = Finds::default();
+    tracking.database(0).note_dirty(b"k", 7);
     for (key, due) in [("k", NOW), ("", NOW + 30), ("new", NOW + 20), ("new", NOW + 10)] {
-        finds.push(key.as_bytes(), due);
+        tracking.database(0).track_new(key.as_bytes(), due);
     }
-    tracking.find(0, &mut finds);
-    assert!(finds.is_empty() && tracking.len() == 3 && tracking.dirty_ttl(0, b"k") == Some(7));
+    assert!(tracking.len() == 3 && tracking.standing(0, b"k") == Standing::Dirty(7));
     assert_eq!(tracking.after_change(NOW, || IDLE), Alarm::In(20), "as it was found first");
-    tracking.find(0, &mut finds);
-    tracking.find(1, &mut finds);
-    assert_eq!((tracking.len(), tracking.overdue(NOW + 20), tracking.overdue(NOW + 30)), (3, 1, 2));
+    assert_eq!((tracking.overdue(NOW + 20), tracking.overdue(NOW + 30)), (1, 2));
     let number = |n: usize| format!("set:{n}");
     for first in (0..100_000).step_by(10) {
-        (first..first + 16).for_each(|n| finds.push(number(n).as_bytes(), NOW));
-        tracking.find(1, &mut finds);
+        (first..first + 16).for_each(|n| tracking.database(1).track_new(number(n).as_bytes(), NOW));
     }
     assert_eq!(tracking.len(), 3 + 100_006);
-    assert!((0..100_006).all(|n| tracking.is_tracked(1, number(n).as_bytes())));
+    assert!((0..100_006).all(|n| tracking.standing(1, number(n).as_bytes()) == Standing::Clean));
 }

@@ -7,7 +7,7 @@ use crate::model::alarm::Alarm;
 use crate::model::db_key::DbKey;
 use crate::model::marker::GRACE;
 use crate::model::time::{self, Millis};
-use crate::model::tracking::{HORIZON, NEVER, Need, Outcome, Tracking};
+use crate::model::tracking::{HORIZON, NEVER, Need, Outcome, Standing, Tracking};
 use crate::model::{histories, number};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -94,7 +94,7 @@ impl Server {
     }
 
     fn is_dirty(&self, name: Name) -> bool {
-        self.tracking.dirty_ttl(name.0, &[name.1]).is_some()
+        matches!(self.tracking.standing(name.0, &[name.1]), Standing::Dirty(_))
     }
 
     fn name(&mut self) -> Name {
@@ -160,13 +160,13 @@ impl Server {
             let set = self.sets.remove(&name).unwrap();
             let lives = set.members.values().any(|&at| at > wall);
             assert!(!lives || self.is_dirty(name), "the living went with {name:?}");
-            self.tracking.forget(name.0, &[name.1]);
+            self.tracking.database(name.0).forget(&[name.1]);
         }
     }
 
     fn slice(&mut self) {
         self.timer = None;
-        self.tracking.fired();
+        self.tracking.disarmed();
         self.slices += 1;
         let mut budget = self.random.random_range(5..40);
         let mut visits = 0;
@@ -181,7 +181,8 @@ impl Server {
         }
         self.hurries = self.hurries.saturating_sub(1);
         let rest = self.random.random_range(1..15);
-        let alarm = self.tracking.after_slice(self.wall, rest, self.need());
+        self.tracking.rest(self.wall, rest);
+        let alarm = self.tracking.at_cron(self.wall, self.need());
         self.obey(alarm);
     }
 
@@ -203,10 +204,7 @@ impl Server {
             self.sets.remove(&name);
             return Outcome::Gone;
         }
-        match left {
-            0 => Outcome::Done(due.max(self.wall + 10)),
-            left => Outcome::Unfinished { due, left: left as u64 },
-        }
+        Outcome::Next { due: if left == 0 { due.max(self.wall + 10) } else { due }, left: left as u64 }
     }
 
     fn cron(&mut self) {
@@ -230,13 +228,14 @@ impl Server {
                 _ if self.failing.contains(&name) => Outcome::Unknown,
                 None => Outcome::Gone,
                 Some(set) => {
-                    assert_eq!(self.tracking.dirty_ttl(name.0, &[name.1]), Some(set.ttl), "{name:?} is recognized");
+                    let standing = self.tracking.standing(name.0, &[name.1]);
+                    assert_eq!(standing, Standing::Dirty(set.ttl), "{name:?} is recognized");
                     // If all members expired long ago, the sweeper does not change the TTL.
                     if set.marker() > self.wall {
                         set.ttl = set.marker();
-                        self.tracking.clean(&key);
+                        self.tracking.database(key.database).clean(&key.name);
                     }
-                    Outcome::Done(set.lowest())
+                    Outcome::Next { due: set.lowest(), left: 0 }
                 }
             };
             self.tracking.visited(&key, outcome, self.wall);
@@ -254,12 +253,12 @@ impl Server {
         assert_eq!(self.tracking.len(), self.sets.len(), "{:?}", self.sets.keys().collect::<Vec<_>>());
         let mut dead_since = BTreeMap::new();
         for (&name, set) in &self.sets {
-            assert!(self.tracking.is_tracked(name.0, &[name.1]), "{name:?} is not tracked");
+            assert!(self.tracking.standing(name.0, &[name.1]) != Standing::Unknown, "{name:?} is not tracked");
             let is_held = self
                 .tracking
                 .databases
                 .values()
-                .any(|database| database.postponed.values().any(|postponed| *postponed.key == [name.1]));
+                .any(|database| database.postponed.keys().any(|(_, key)| **key == [name.1]));
             for (&member, _) in set.members.iter().filter(|(_, at)| **at <= wall) {
                 let since = match self.dead_since.get(&(name, member)) {
                     Some(&since) if self.sweeps && !self.failing.contains(&name) && !is_held => since,
@@ -287,12 +286,12 @@ impl Server {
             45..=49 => {
                 self.sets.remove(&name);
                 self.ordinary.remove(&name);
-                self.tracking.forget(name.0, &key);
+                self.tracking.database(name.0).forget(&key);
             }
             50..=53 => {
                 // EXPIRE: the set is no longer an expiring set.
                 if self.sets.remove(&name).is_some() {
-                    self.tracking.forget(name.0, &key);
+                    self.tracking.database(name.0).forget(&key);
                     self.ordinary.insert(name);
                 }
             }
@@ -356,7 +355,7 @@ impl Server {
         set.members.insert(member, at);
         set.ttl = set.marker();
         self.dead_since.remove(&(name, member));
-        self.tracking.change(name.0, &[name.1], Some(at), is_new);
+        self.tracking.database(name.0).change(&[name.1], Some(at), is_new);
     }
 
     fn change_plainly(&mut self, name: Name) {
@@ -370,12 +369,12 @@ impl Server {
             set.members.insert(member, expiry);
         }
         self.dead_since.remove(&(name, member));
-        if self.tracking.dirty_ttl(name.0, &[name.1]).is_none() {
-            self.tracking.note_dirty(name.0, &[name.1], set.ttl);
+        if !matches!(self.tracking.standing(name.0, &[name.1]), Standing::Dirty(_)) {
+            self.tracking.database(name.0).note_dirty(&[name.1], set.ttl);
         }
         if set.members.is_empty() {
             self.sets.remove(&name);
-            self.tracking.forget(name.0, &[name.1]);
+            self.tracking.database(name.0).forget(&[name.1]);
         }
     }
 
@@ -390,13 +389,13 @@ impl Server {
         let was_dirty = self.tracking.dirty_with(set.ttl).contains(&source);
         if leaves {
             self.sets.remove(&from);
-            self.tracking.forget(from.0, &[from.1]);
+            self.tracking.database(from.0).forget(&[from.1]);
         }
         if set.ttl == set.marker() {
-            self.tracking.track(to.0, &[to.1], set.lowest());
+            self.tracking.database(to.0).track(&[to.1], set.lowest());
         } else {
             assert!(was_dirty, "{from:?} is recognized");
-            self.tracking.note_dirty(to.0, &[to.1], set.ttl);
+            self.tracking.database(to.0).note_dirty(&[to.1], set.ttl);
         }
         self.ordinary.remove(&to);
         self.dead_since.retain(|(name, _), _| *name != to);

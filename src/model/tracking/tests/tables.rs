@@ -1,11 +1,11 @@
-//! Compares the tables of tracked sets with a plain map.
+//! Compares the tracked sets of a database with a plain map.
 
 use crate::model::time::Millis;
-use crate::model::tracking::table::{NEVER, Table};
-use crate::model::tracking::{DbKey, Tracking};
+use crate::model::tracking::{Database, DbKey, NEVER, Outcome, Standing, Tracking};
 use proptest::prelude::*;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Instant;
 
@@ -51,11 +51,11 @@ proptest! {
         for step in steps {
             match step {
                 Step::Track(db, key, due) => {
-                    tracking.track(db, &[key], due);
+                    tracking.database(db).track(&[key], due);
                     map.insert((db, key), (due, false));
                 }
                 Step::Change(db, key, due) => {
-                    tracking.change(db, &[key], Some(due), false);
+                    tracking.database(db).change(&[key], Some(due), false);
                     let due = match map.get(&(db, key)) {
                         Some(&(known, false)) => known.min(due),
                         _ => 0,
@@ -63,15 +63,15 @@ proptest! {
                     map.insert((db, key), (due, false));
                 }
                 Step::Dirty(db, key) => {
-                    tracking.note_dirty(db, &[key], ttl(key));
+                    tracking.database(db).note_dirty(&[key], ttl(key));
                     map.entry((db, key)).or_insert((NEVER, true)).1 = true;
                 }
                 Step::Clean(db, key) => {
-                    tracking.clean(&DbKey::new(db, &[key]));
+                    tracking.database(db).clean(&[key]);
                     map.entry((db, key)).and_modify(|(_, is_dirty)| *is_dirty = false);
                 }
                 Step::Forget(db, key) => {
-                    tracking.forget(db, &[key]);
+                    tracking.database(db).forget(&[key]);
                     map.remove(&(db, key));
                 }
                 Step::Flush(db) => {
@@ -99,9 +99,8 @@ proptest! {
                 prop_assert_eq!(tracking.lag(NOW), dues().min().map_or(0, |due| NOW.saturating_sub(due)));
             }
             for (&(db, key), &(due, is_dirty)) in &map {
-                prop_assert!(tracking.is_tracked(db, &[key]));
-                prop_assert_eq!(tracking.due(db, &[key]), Some(due));
-                prop_assert_eq!(tracking.dirty_ttl(db, &[key]), is_dirty.then_some(ttl(key)));
+                prop_assert_eq!(tracking.database(db).due(&[key]), Some(due));
+                prop_assert_eq!(tracking.standing(db, &[key]), if is_dirty { Standing::Dirty(ttl(key)) } else { Standing::Clean });
             }
             let dirty: Vec<_> = map.iter().filter(|(_, (_, is_dirty))| *is_dirty).map(|(key, _)| *key).collect();
             let mut found = Vec::new();
@@ -128,27 +127,28 @@ fn name(number: u32) -> Vec<u8> {
     name
 }
 
-/// The number of buckets grows, shrinks and grows again, because thousands of sets are added and removed.
+/// The number of groups grows, shrinks and grows again, because thousands of sets are added and removed.
 #[test]
 fn a_table_that_grows_and_shrinks_says_what_a_plain_map_says() {
     let mut random = StdRng::seed_from_u64(1);
-    let (mut table, mut map) = (Table::default(), HashMap::new());
+    let (mut table, mut map) = (Database::default(), HashMap::new());
     for (steps, share_added) in [(60_000, 0.9), (90_000, 0.1), (30_000, 0.6)] {
         for _ in 0..steps {
             let number = random.random_range(0..60_000);
             let name = name(number);
             if random.random_bool(share_added) {
                 let due = if random.random_bool(0.1) { NEVER } else { random.random_range(0..1000) };
-                table.put(&name, due);
+                table.track(&name, due);
                 map.insert(number, due);
             } else {
-                let gone = table.remove(&name);
+                let gone = table.due(&name);
+                table.forget(&name);
                 assert_eq!(gone, map.remove(&number));
             }
         }
         assert_eq!(table.len(), map.len());
         for number in 0..60_000 {
-            assert_eq!(table.get(&name(number)), map.get(&number).copied());
+            assert_eq!(table.due(&name(number)), map.get(&number).copied());
         }
         let mut names: Vec<_> = table.names().map(<[u8]>::to_vec).collect();
         let mut expected: Vec<_> = map.keys().map(|&number| name(number)).collect();
@@ -165,19 +165,19 @@ fn a_table_that_grows_and_shrinks_says_what_a_plain_map_says() {
         let name = name.to_vec();
         assert!(due >= before && due != NEVER);
         before = due;
-        table.remove(&name);
+        table.forget(&name);
     }
     assert_eq!(table.len(), map.values().filter(|&&due| due == NEVER).count());
 }
 
 /// Returns a table of `sets` sets, a share of which is due at 100, and the number of due sets.
-fn partly_due(sets: u32, share: f64) -> (Table, usize) {
+fn partly_due(sets: u32, share: f64) -> (Database, usize) {
     let mut random = StdRng::seed_from_u64(3);
-    let (mut table, mut due) = (Table::default(), 0);
+    let (mut table, mut due) = (Database::default(), 0);
     for number in 0..sets {
         let is_due = random.random_bool(share);
         due += usize::from(is_due);
-        table.put(&name(number), if is_due { 100 } else { 200 });
+        table.track(&name(number), if is_due { 100 } else { 200 });
     }
     (table, due)
 }
@@ -185,7 +185,7 @@ fn partly_due(sets: u32, share: f64) -> (Table, usize) {
 #[test]
 fn how_many_are_due_is_exact_for_few_and_near_the_truth_for_many_and_never_zero_for_some() {
     for (sets, share, tolerance) in [
-        // The tolerances are about five standard errors of a sample of 256 buckets.
+        // The tolerances are about five standard errors of a sample of 256 groups.
         (300_000, 1.0, 0.06),
         (300_000, 0.3, 0.1),
         (300_000, 0.01, 0.5),
@@ -204,7 +204,7 @@ fn how_many_are_due_is_exact_for_few_and_near_the_truth_for_many_and_never_zero_
 /// INFO calls `overdue`, so its duration must not depend on the number of sets.
 #[test]
 fn to_say_how_many_are_due_takes_no_longer_for_many_sets_than_for_some() {
-    let fastest = |table: &Table| {
+    let fastest = |table: &Database| {
         let once = || {
             let started = Instant::now();
             assert!(table.overdue(100) > 0);
@@ -216,65 +216,74 @@ fn to_say_how_many_are_due_takes_no_longer_for_many_sets_than_for_some() {
     assert!(many < some * 20, "{some:?} for 10,000, {many:?} for 1,000,000");
 }
 
-/// If the table shrank during a walk, it would move sets from buckets that the walk has not reached to buckets that it
-/// has passed.
+/// If a set is removed, the last set gets its number. The walk must not miss a set because of this.
 #[test]
 fn a_walk_meets_every_set_that_stays_though_most_others_go_meanwhile() {
     let mut random = StdRng::seed_from_u64(2);
     for _ in 0..20 {
-        let mut table = Table::default();
-        let mut there: Vec<u32> = (0..5_000).collect();
+        let mut table = Database::default();
+        let mut there: Vec<u32> = (0..20_000).collect();
         for &number in &there {
-            table.put(&name(number), NEVER);
+            table.track(&name(number), NEVER);
         }
         table.begin_walk();
         let mut met = HashSet::new();
         while table.is_walked() {
-            met.extend(table.walk_on(4).map(<[u8]>::to_vec));
-            for _ in 0..there.len().min(200).saturating_sub(20) {
+            let seen = RefCell::new(&mut met);
+            table.forget_some(|name| {
+                seen.borrow_mut().insert(name.to_vec());
+                false
+            });
+            for _ in 0..there.len().min(420).saturating_sub(20) {
                 let gone = there.swap_remove(random.random_range(0..there.len()));
-                table.remove(&name(gone));
+                table.forget(&name(gone));
             }
         }
-        assert!(there.iter().all(|&number| met.contains(&name(number))));
-        assert!(table.shrink_some(usize::MAX), "afterwards it shrinks");
+        assert!(there.len() < 5_000 && there.iter().all(|&number| met.contains(&name(number))));
     }
 }
 
-/// No call moves more sets than one or two buckets hold.
+/// No call moves more than one set, and the tests of the index limit how many of its entries a call moves. So the groups
+/// must be dense: only the last one has vacant places.
 #[test]
 fn a_table_grows_and_shrinks_in_small_steps() {
-    let mut table = Table::default();
-    let longest = |table: &Table| table.longest_bucket();
-    let mut longest_ever = 0;
+    let mut table = Database::default();
+    let mut random = StdRng::seed_from_u64(4);
+    let assert_dense = |table: &Database, len: usize| {
+        let sizes: Vec<_> = table.group_sizes().collect();
+        assert_eq!((table.len(), sizes.iter().sum::<usize>(), sizes.len()), (len, len, len.div_ceil(32)));
+        assert!(sizes.iter().rev().skip(1).all(|&size| size == 32), "{sizes:?}");
+    };
     for number in 0..200_000_u32 {
-        table.put(&number.to_le_bytes(), NEVER);
-        let before = table.bucket_count();
-        longest_ever = longest_ever.max(if number % 1000 == 0 { longest(&table) } else { 0 });
-        assert!(table.bucket_count().abs_diff(before) <= 1);
+        table.track(&number.to_le_bytes(), NEVER);
+        if number % 1000 == 0 {
+            assert_dense(&table, number as usize + 1);
+        }
     }
-    assert!(longest_ever < 300, "{longest_ever}");
-    assert!((200_000 / 32..=200_000 / 25).contains(&table.bucket_count()), "{}", table.bucket_count());
-    for number in 0..200_000_u32 {
-        assert!(table.remove(&number.to_le_bytes()).is_some());
-        assert!(number % 1000 != 0 || longest(&table) < 300);
+    let mut there: Vec<u32> = (0..200_000).collect();
+    while !there.is_empty() {
+        let gone = there.swap_remove(random.random_range(0..there.len()));
+        table.forget(&gone.to_le_bytes());
+        if there.len().is_multiple_of(1000) {
+            assert_dense(&table, there.len());
+        }
     }
-    assert_eq!((table.len(), table.bucket_count()), (0, 1));
+    assert_eq!((table.len(), table.bytes()), (0, 0));
 }
 
-/// Most events are about keys that are not tracked. For most of these, a lookup must read only the Bloom filter.
+/// Most events are about keys that are not tracked. For most of these, a lookup must compare no name.
 #[test]
 fn a_name_that_is_not_there_is_mostly_known_by_one_look() {
-    let mut table = Table::default();
+    let mut table = Database::default();
     for number in 0..100_000_u32 {
-        table.put(&number.to_le_bytes(), NEVER);
+        table.track(&number.to_le_bytes(), NEVER);
     }
     let closer =
-        |table: &Table, from: u32| (from..from + 10_000).filter(|n| table.looks_closer(&n.to_le_bytes())).count();
+        |table: &Database, from: u32| (from..from + 10_000).filter(|n| table.looks_closer(&n.to_le_bytes())).count();
     assert_eq!(closer(&table, 0), 10_000, "those that are there");
     assert!(closer(&table, 500_000) < 2000, "{}", closer(&table, 500_000));
     for number in 0..95_000_u32 {
-        table.remove(&number.to_le_bytes());
+        table.forget(&number.to_le_bytes());
     }
     assert!(closer(&table, 0) < 2000, "{}", closer(&table, 0));
     assert_eq!(
@@ -286,12 +295,12 @@ fn a_name_that_is_not_there_is_mostly_known_by_one_look() {
 /// A set costs at most 80 bytes in addition to its name.
 #[test]
 fn a_set_costs_little_beyond_its_name_and_the_memory_comes_back() {
-    let mut table = Table::default();
+    let mut table = Database::default();
     let names = |number: u32| format!("session:{number:012}");
     const SETS: usize = 100_000;
     let mut most = 0;
     for number in 0..SETS as u32 {
-        table.put(names(number).as_bytes(), u64::from(number));
+        table.track(names(number).as_bytes(), u64::from(number));
         if number > 5000 {
             most = most.max(table.bytes() / table.len());
         }
@@ -299,7 +308,7 @@ fn a_set_costs_little_beyond_its_name_and_the_memory_comes_back() {
     let name = names(0).len();
     assert!(most - name <= 40, "{most} bytes for a name of {name}");
     for number in 1000..SETS as u32 {
-        table.remove(names(number).as_bytes());
+        table.forget(names(number).as_bytes());
     }
     let left = table.bytes() / table.len();
     assert!(left - name <= 80, "{left} bytes for each of those that are left");
@@ -313,9 +322,9 @@ fn sets_at_some_places_are_forgotten_in_small_steps() {
     for (sets, share_added) in [(40_000, 0.9), (40_000, 0.0), (1, 0.5)] {
         let mut tracking = Tracking::default();
         for number in 0..sets {
-            tracking.track(0, &name(number), 5);
+            tracking.database(0).track(&name(number), 5);
             if number % 10 == 0 {
-                tracking.note_dirty(0, &name(number), 7);
+                tracking.database(0).note_dirty(&name(number), 7);
             }
         }
         assert!(!tracking.is_forgetting());
@@ -333,33 +342,25 @@ fn sets_at_some_places_are_forgotten_in_small_steps() {
             for _ in 0..100 {
                 if random.random_bool(share_added) {
                     added += 1;
-                    tracking.track(0, &name(sets + added), 5);
+                    tracking.database(0).track(&name(sets + added), 5);
                 } else {
-                    tracking.forget(0, &name(random.random_range(sets / 10..=sets)));
+                    tracking.database(0).forget(&name(random.random_range(sets / 10..=sets)));
                 }
             }
         }
         assert!(steps <= sets as usize / 100 + 200, "{steps}");
         for number in 0..sets {
             let name = name(number);
-            assert!(!(is_meant(&name) && tracking.is_tracked(0, &name)), "{number}");
+            assert!(!(is_meant(&name) && tracking.database(0).due(&name).is_some()), "{number}");
             if number < sets / 10 && !is_meant(&name) {
-                assert!(tracking.is_tracked(0, &name), "{number}");
+                assert!(tracking.database(0).due(&name).is_some(), "{number}");
             }
         }
         let mut dirty = None;
         while let Some(key) = tracking.next_dirty(dirty.as_ref()) {
-            assert!(tracking.is_tracked(0, &key.name) && !is_meant(&key.name));
+            assert!(tracking.database(0).due(&key.name).is_some() && !is_meant(&key.name));
             dirty = Some(key);
         }
-        while tracking.free_some() {}
-        let table = &tracking.databases[&0].table;
-        assert!(
-            table.bucket_count() <= table.len() / 12 + 2,
-            "{} sets in {} buckets",
-            table.len(),
-            table.bucket_count()
-        );
     }
 }
 
@@ -367,9 +368,9 @@ fn sets_at_some_places_are_forgotten_in_small_steps() {
 fn a_dropped_database_is_freed_in_small_steps() {
     let mut tracking = Tracking::default();
     for number in 0..50_000_u32 {
-        tracking.track(number as i32 % 2, &number.to_le_bytes(), 5);
+        tracking.database(number as i32 % 2).track(&number.to_le_bytes(), 5);
         if number % 100 == 0 {
-            tracking.note_dirty(number as i32 % 2, &number.to_le_bytes(), 7);
+            tracking.database(number as i32 % 2).note_dirty(&number.to_le_bytes(), 7);
         }
     }
     assert!(!tracking.free_some());
@@ -386,18 +387,18 @@ fn a_dropped_database_is_freed_in_small_steps() {
 
 #[test]
 fn what_waits_is_known_until_its_set_is_gone_or_elsewhere() {
-    let unfinished = crate::model::tracking::Outcome::Unfinished { due: 5, left: 17 };
+    let unfinished = Outcome::Next { due: 5, left: 17 };
     let mut tracking = Tracking::default();
-    tracking.track(0, b"k", 5);
+    tracking.database(0).track(b"k", 5);
     let key = tracking.next_visit(10).unwrap();
     tracking.visited(&key, unfinished, 10);
-    assert_eq!(tracking.backlog(), 17);
+    assert_eq!(tracking.backlog(10), 17);
     tracking.swap(0, 3);
-    assert_eq!(tracking.backlog(), 17);
+    assert_eq!(tracking.backlog(10), 17);
     tracking.swap(1, 0);
-    assert_eq!(tracking.backlog(), 17);
+    assert_eq!(tracking.backlog(10), 17);
     tracking.swap(4, 3);
-    assert_eq!((tracking.backlog(), tracking.next_visit(10)), (17, Some(DbKey::new(4, b"k"))));
+    assert_eq!((tracking.backlog(10), tracking.next_visit(10)), (17, Some(DbKey::new(4, b"k"))));
     tracking.flush(Some(4));
-    assert_eq!(tracking.backlog(), 0);
+    assert_eq!(tracking.backlog(10), 0);
 }
