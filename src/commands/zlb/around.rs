@@ -24,16 +24,16 @@ pub const SPEC: Spec = Spec {
 pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
     let mut args = Args::new(arguments);
     let (key, member, radius) = (args.string()?, args.string()?, args.count()?);
-    let mut details = Details::default();
-    while let Some(keyword) = args.trailing_keyword()? {
-        details.take(keyword.bytes())?;
+    let details = Details::parse(&mut args)?;
+    if details.is_reversed {
+        return Err(Error::Syntax);
     }
     let key = ReadKey::open(ctx, key);
     let ctx = key.ctx();
     let found = boards::board_in(&key)?.and_then(|board| Some((board, board.around(member.bytes(), radius)?)));
     match found {
         None => ctx.reply_null_array(),
-        Some((board, members)) => reply_members(ctx, members, board.schema().dimensions(), &details),
+        Some((board, members)) => reply_members(ctx, members, board.schema(), &details),
     }
     Ok(())
 }

@@ -52,7 +52,9 @@ pub(super) fn schema(args: &mut Args<'_>) -> Result<Schema, Error> {
                 in_dimension = true;
             }
             b"TIES" => {
-                once(&mut ties, rule_for_ties(args)?)?;
+                let rule = args.trailing_keyword()?.ok_or(Error::Syntax)?;
+                let rule = Ties::ALL.into_iter().find(|ties| ties.word().as_bytes() == rule.bytes());
+                once(&mut ties, rule.ok_or(Error::Syntax)?)?;
                 in_dimension = false;
             }
             b"KEEP" => {
@@ -64,15 +66,6 @@ pub(super) fn schema(args: &mut Args<'_>) -> Result<Schema, Error> {
     }
     let dimensions = dimensions.into_iter().map(Draft::finish).collect();
     Ok(Schema::new(dimensions, ties.unwrap_or_default(), keep)?)
-}
-
-fn rule_for_ties(args: &mut Args<'_>) -> Result<Ties, Error> {
-    match args.trailing_keyword()?.ok_or(Error::Syntax)?.bytes() {
-        b"FIRST" => Ok(Ties::First),
-        b"LAST" => Ok(Ties::Last),
-        b"NAME" => Ok(Ties::Name),
-        _ => Err(Error::Syntax),
-    }
 }
 
 pub const SPEC: Spec = Spec {

@@ -29,7 +29,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let ctx = key.ctx();
     let board = boards::board_in(&key)?;
     let dimensions = board.map_or(&[][..], |board| board.schema().dimensions());
-    let reply = ValueFormat::to(ctx, dimensions);
+    let reply = ValueFormat::to(ctx, board.is_some_and(|board| board.schema().has_floats()));
     ctx.reply_array(members.len());
     for member in members {
         match board.and_then(|board| board.get(member.bytes())) {

@@ -13,7 +13,7 @@
 use crate::boards;
 use crate::commands::args::Args;
 use crate::error::Error;
-use crate::model::board::{Direction, Kind, Ties};
+use crate::model::board::{Direction, Kind};
 use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::key::ReadKey;
 use crate::server::{Context, Str};
@@ -45,12 +45,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     ctx.reply_count(board.len());
     ctx.reply_bytes(b"distinct");
     ctx.reply_count(board.distinct());
-    let ties = match schema.ties() {
-        Ties::First => "first",
-        Ties::Last => "last",
-        Ties::Name => "name",
-    };
-    entry("ties", ties);
+    entry("ties", &schema.ties().word().to_lowercase());
     ctx.reply_bytes(b"keep");
     match schema.keep() {
         None => ctx.reply_null(),
