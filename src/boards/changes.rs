@@ -12,26 +12,6 @@ use std::thread::Builder;
 /// A board with more allocations than this is freed in another thread. The server does the same with large values.
 const LARGE: usize = 1000;
 
-/// The arguments of ZLB.SET, and their parsed values.
-pub struct Rows<'k> {
-    /// At least one member, each followed by its values.
-    pub words: &'k [Str<'k>],
-    /// The parsed values of all members, in order.
-    pub values: Vec<Value>,
-    pub dimensions: usize,
-}
-
-impl<'k> Rows<'k> {
-    pub fn only_member(&self) -> Option<&'k [u8]> {
-        (self.words.len() == 1 + self.dimensions).then(|| self.words[0].bytes())
-    }
-
-    fn assignments(&self) -> Vec<Assignment<'_>> {
-        let rows = self.words.chunks_exact(1 + self.dimensions).zip(self.values.chunks_exact(self.dimensions));
-        rows.map(|(row, values)| Assignment { member: row[0].bytes(), values }).collect()
-    }
-}
-
 /// An editor of a board. It records the effect of the change. If the change fails or changes nothing, it records no
 /// effect.
 pub struct Edit<'b, 'k> {
@@ -49,18 +29,22 @@ impl<'b, 'k> Edit<'b, 'k> {
         self.board
     }
 
-    /// Sets the values of members. Returns the number of added members.
-    pub fn set(&mut self, rows: &Rows<'k>, options: SetOptions) -> Result<u64, Error> {
+    /// Sets the values of members. `words` has each member, followed by its values. `values` has the parsed values of
+    /// all members. Returns the number of added members.
+    pub fn set(&mut self, words: &'k [Str<'k>], values: &[Value], options: SetOptions) -> Result<u64, Error> {
+        let dimensions = self.board.schema().dimensions().len();
+        let rows = words.chunks_exact(1 + dimensions).zip(values.chunks_exact(dimensions));
+        let rows: Vec<_> = rows.map(|(row, values)| Assignment { member: row[0].bytes(), values }).collect();
         // If there are no options, or only one member, the client's arguments are the effect.
-        let is_effect = options == SetOptions::default() || rows.only_member().is_some();
+        let is_effect = options == SetOptions::default() || rows.len() == 1;
         let (mut changes, mut effects) = (0_u64, Vec::new());
-        let added = self.board.set(&rows.assignments(), options, |effect| {
+        let added = self.board.set(&rows, options, |effect| {
             changes += 1;
             if !is_effect {
                 write(effect, &mut effects);
             }
         })?;
-        let words = if is_effect { Words::Given(rows.words) } else { Words::Made(effects) };
+        let words = if is_effect { Words::Given(words) } else { Words::Made(effects) };
         self.effect = (changes > 0).then_some(Effect { name: b"SET", words, event: c"zlb.set" });
         Ok(added)
     }

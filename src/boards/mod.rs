@@ -11,11 +11,11 @@ mod effects;
 mod open;
 mod stored;
 
-pub use changes::{Edit, Rows};
+pub use changes::Edit;
 pub use effects::{APPLY, Words, decode_board};
 #[cfg(test)]
 pub use effects::{Effect, encode_board};
-pub use open::{BoardStats, board_in, change, create, merge, report_rejected, stats, store};
+pub use open::{BoardStats, change, create, merge, report_rejected, stats, store};
 
 use crate::error::Error;
 use crate::model::board::BoardError;

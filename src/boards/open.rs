@@ -28,10 +28,6 @@ pub fn report_rejected(ctx: &Context, key: Str<'_>) {
     ctx.log(c"warning", &format!("zeitset: rejected a replicated effect that does not fit the leaderboard {key}"));
 }
 
-pub fn board_in<'s>(key: &'s ReadKey<'_>) -> Result<Option<&'s Board>, Error> {
-    key.value()
-}
-
 /// Creates an empty board. Does nothing if the key holds a board with the same schema. `description` has the arguments
 /// of ZLB.CREATE after the key.
 pub fn create(ctx: &mut Context, name: Str<'_>, schema: Schema, description: &[Str<'_>]) -> Result<(), Error> {
@@ -49,12 +45,12 @@ pub fn create(ctx: &mut Context, name: Str<'_>, schema: Schema, description: &[S
 /// Stores the union of boards in `dest` and removes its TTL, as other commands that store a result do. Missing boards
 /// count as empty. Returns the number of members.
 pub fn merge(ctx: &mut Context, dest: Str<'_>, sources: &[Str<'_>], combine: Combine) -> Result<u64, Error> {
-    let schema = board_in(&ReadKey::open(ctx, dest))?.map(|board| board.schema().clone());
+    let schema = ReadKey::open(ctx, dest).value::<Board>()?.map(|board| board.schema().clone());
     let mut merge = schema.map(|schema| Merge::new(schema, combine));
     for &source in sources {
         // Only one key is open at a time, because opening a key can run code of other modules.
         let key = ReadKey::open(ctx, source);
-        let Some(board) = board_in(&key)? else { continue };
+        let Some(board) = key.value::<Board>()? else { continue };
         let merge = merge.get_or_insert_with(|| Merge::new(board.schema().clone(), combine));
         if merge.schema() != board.schema() {
             return Err(Error::OtherSchema);

@@ -68,8 +68,8 @@ fn carry_out<'a>(edit: &mut Edit<'_, 'a>, effect: &[u8], words: &'a [Str<'a>]) -
             if words.is_empty() || !words.len().is_multiple_of(1 + dimensions.len()) {
                 return Ok(false);
             }
-            let rows = set::rows(words, dimensions)?;
-            edit.set(&rows, SetOptions::default())?;
+            let values = set::values(words, dimensions)?;
+            edit.set(words, &values, SetOptions::default())?;
         }
         b"REM" => {
             edit.remove(words);

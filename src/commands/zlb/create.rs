@@ -18,20 +18,11 @@ use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::{Context, Str};
 use std::num::NonZeroU64;
 
+/// A dimension whose options are being parsed.
 struct Draft<'a> {
     name: Str<'a>,
     direction: Option<Direction>,
     kind: Option<Kind>,
-}
-
-impl Draft<'_> {
-    fn finish(self) -> Dimension {
-        Dimension {
-            name: self.name.bytes().into(),
-            direction: self.direction.unwrap_or_default(),
-            kind: self.kind.unwrap_or_default(),
-        }
-    }
 }
 
 pub(super) fn schema(args: &mut Args<'_>) -> Result<Schema, Error> {
@@ -64,8 +55,12 @@ pub(super) fn schema(args: &mut Args<'_>) -> Result<Schema, Error> {
             _ => return Err(Error::Syntax),
         }
     }
-    let dimensions = dimensions.into_iter().map(Draft::finish).collect();
-    Ok(Schema::new(dimensions, ties.unwrap_or_default(), keep)?)
+    let dimensions = dimensions.into_iter().map(|draft| Dimension {
+        name: draft.name.bytes().into(),
+        direction: draft.direction.unwrap_or_default(),
+        kind: draft.kind.unwrap_or_default(),
+    });
+    Ok(Schema::new(dimensions.collect(), ties.unwrap_or_default(), keep)?)
 }
 
 pub const SPEC: Spec = Spec {

@@ -10,10 +10,9 @@
 //! | `keep`       | the maximum number of members, or null                                       |
 //! | `dimensions` | for each a map: `name`, `direction` (`asc`, `desc`), `type` (`int`, `float`) |
 
-use crate::boards;
 use crate::commands::args::Args;
 use crate::error::Error;
-use crate::model::board::{Direction, Kind};
+use crate::model::board::{Board, Direction, Kind};
 use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::key::ReadKey;
 use crate::server::{Context, Str};
@@ -31,7 +30,7 @@ pub const SPEC: Spec = Spec {
 pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
     let key = ReadKey::open(ctx, Args::new(arguments).string()?);
     let ctx = key.ctx();
-    let Some(board) = boards::board_in(&key)? else {
+    let Some(board) = key.value::<Board>()? else {
         ctx.reply_null();
         return Ok(());
     };

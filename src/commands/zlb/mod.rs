@@ -22,7 +22,7 @@ pub mod set;
 
 use super::args::{Args, flag, once};
 use crate::error::Error;
-use crate::model::board::{Dimension, Entry, Kind, Range, Ranking, Schema, Value};
+use crate::model::board::{Dimension, Kind, Range, Ranking, Schema, Value};
 use crate::server::Context;
 use crate::server::command::Arg;
 
@@ -53,13 +53,21 @@ impl Details {
                 b"REV" => flag(&mut details.is_reversed)?,
                 b"WITHRANK" => once(&mut details.rank, Ranking::Plain)?,
                 b"WITHVALUES" => flag(&mut details.values)?,
-                b"DENSE" if is_after_rank => details.rank = Some(Ranking::Dense),
-                b"COMPETITION" if is_after_rank => details.rank = Some(Ranking::Competition),
+                keyword if is_after_rank => details.rank = Some(shared_ranking(keyword)?),
                 _ => return Err(Error::Syntax),
             }
             is_after_rank = keyword.bytes() == b"WITHRANK";
         }
         Ok(details)
+    }
+}
+
+/// Parses `DENSE` or `COMPETITION`.
+fn shared_ranking(keyword: &[u8]) -> Result<Ranking, Error> {
+    match keyword {
+        b"DENSE" => Ok(Ranking::Dense),
+        b"COMPETITION" => Ok(Ranking::Competition),
+        _ => Err(Error::Syntax),
     }
 }
 
@@ -82,11 +90,13 @@ impl ValueFormat {
     }
 
     fn reply_all(self, ctx: &Context, values: impl Iterator<Item = Value>) {
-        values.for_each(|value| match value {
-            Value::Int(number) => ctx.reply_integer(number),
-            Value::Float(number) if self.as_doubles => ctx.reply_double(number),
-            Value::Float(_) => ctx.reply_bytes(value.to_string().as_bytes()),
-        });
+        for value in values {
+            match value {
+                Value::Int(number) => ctx.reply_integer(number),
+                Value::Float(number) if self.as_doubles => ctx.reply_double(number),
+                Value::Float(_) => ctx.reply_bytes(value.to_string().as_bytes()),
+            }
+        }
     }
 }
 
@@ -96,23 +106,17 @@ fn reply_members(ctx: &Context, members: Range<'_>, schema: &Schema, details: &D
     ctx.reply_array(members.len());
     let parts = usize::from(details.rank.is_some()) + 1 + if details.values { schema.dimensions().len() } else { 0 };
     let values = ValueFormat::to(ctx, schema.has_floats());
-    let reply_entry = |entry: Entry<'_>| {
+    for (rank, entry) in members.ranked(details.rank.unwrap_or_default()) {
+        if parts > 1 {
+            ctx.reply_array(parts);
+        }
+        if details.rank.is_some() {
+            ctx.reply_count(rank);
+        }
         ctx.reply_bytes(entry.member);
         if details.values {
             values.reply_all(ctx, entry.values.iter());
         }
-    };
-    match details.rank {
-        Some(ranking) => members.ranked(ranking).for_each(|(rank, entry)| {
-            ctx.reply_array(parts);
-            ctx.reply_count(rank);
-            reply_entry(entry);
-        }),
-        None if details.values => members.for_each(|entry| {
-            ctx.reply_array(parts);
-            reply_entry(entry);
-        }),
-        None => members.for_each(|entry| ctx.reply_bytes(entry.member)),
     }
 }
 

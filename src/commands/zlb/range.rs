@@ -5,10 +5,9 @@
 //! an array `[rank, member, value ...]` of the requested fields.
 
 use super::{Details, WITH_RANK, WITH_VALUES, reply_members};
-use crate::boards;
 use crate::commands::args::Args;
 use crate::error::Error;
-use crate::model::board::Order;
+use crate::model::board::{Board, Order};
 use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::key::ReadKey;
 use crate::server::{Context, Str};
@@ -36,7 +35,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let details = Details::parse(&mut args)?;
     let key = ReadKey::open(ctx, key);
     let ctx = key.ctx();
-    let Some(board) = boards::board_in(&key)? else {
+    let Some(board) = key.value::<Board>()? else {
         ctx.reply_array(0);
         return Ok(());
     };

@@ -101,7 +101,8 @@ impl Board {
     /// values that the member would have had. Calls `effect` if the board changes. O(log n).
     ///
     /// # Errors
-    /// [`BoardError::UnknownDimension`], [`BoardError::WrongKind`], [`BoardError::Full`]. [`BoardError::Overflow`] and [`BoardError::NotFinite`] if the result of any single step is out of range.
+    /// [`BoardError::UnknownDimension`], [`BoardError::WrongKind`], [`BoardError::Full`]. [`BoardError::Overflow`] and
+    /// [`BoardError::NotFinite`] if the result of any single step is out of range.
     pub fn incr(
         &mut self,
         member: &[u8],

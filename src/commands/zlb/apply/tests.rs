@@ -91,8 +91,8 @@ fn written(op: &Op, dimensions: &[Dimension]) -> Vec<OwnedStr> {
 fn run<'k>(edit: &mut Edit<'_, 'k>, op: &Op, words: &'k [Str<'k>], dimensions: &[Dimension]) {
     match op {
         Op::Set(_, options) => {
-            let rows = set::rows(words, dimensions).expect("rows as ZLB.SET takes them");
-            edit.set(&rows, *options).expect("there is room");
+            let values = set::values(words, dimensions).expect("rows as ZLB.SET takes them");
+            edit.set(words, &values, *options).expect("there is room");
         }
         Op::Incr(member, increments) => {
             let increments: Vec<_> = increments.iter().map(|&(at, by)| (at, value(by, &dimensions[at]))).collect();

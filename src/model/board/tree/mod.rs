@@ -30,7 +30,7 @@ const LEAF_BYTES: usize = 1536;
 const LEAF_ROWS: (usize, usize) = (16, 128);
 const INNER_ROWS: usize = 64;
 
-/// The position of a row: a leaf and an index in it.
+/// The position of a row: a node, usually a leaf, and an index in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Position {
     pub(super) leaf: u32,
@@ -158,12 +158,24 @@ impl Tree {
         }
     }
 
-    fn seek_in(&self, node: u32, words: &[u64], before: impl Fn(Position) -> bool) -> usize {
-        self.nodes[node].partition_point(self.stride, |row, at| match row.cmp(words) {
-            Ordering::Less => true,
-            Ordering::Equal => before(Position { leaf: node, at }),
-            Ordering::Greater => false,
-        })
+    /// Returns the index that a row with these words would get in a node.
+    fn seek_in(&self, node_id: u32, words: &[u64], before: impl Fn(Position) -> bool) -> usize {
+        let node = &self.nodes[node_id];
+        let (mut low, mut high) = (0, node.len());
+        while low < high {
+            let at = low.midpoint(high);
+            let precedes = match node.row(at, self.stride).cmp(words) {
+                Ordering::Less => true,
+                Ordering::Equal => before(Position { leaf: node_id, at }),
+                Ordering::Greater => false,
+            };
+            if precedes {
+                low = at + 1;
+            } else {
+                high = at;
+            }
+        }
+        low
     }
 
     /// Returns the rank of a row: the number of rows before it. O(log n).

@@ -64,21 +64,6 @@ impl Node {
         &self.words[at * stride..(at + 1) * stride]
     }
 
-    /// Returns the number of rows for which `before` is true. `before` gets a row's words and its index. It must be
-    /// true for a prefix of the rows.
-    pub(super) fn partition_point(&self, stride: usize, mut before: impl FnMut(&[u64], usize) -> bool) -> usize {
-        let (mut low, mut high) = (0, self.len());
-        while low < high {
-            let middle = low.midpoint(high);
-            if before(self.row(middle, stride), middle) {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        low
-    }
-
     /// Returns the index of the row with this ID, which must be present. A node's IDs take at most a few cache lines.
     pub(super) fn position(&self, id: u32) -> usize {
         self.ids.iter().position(|i| *i == id).unwrap_or(0)
