@@ -1,6 +1,6 @@
 //! The last hour of the server and of queues, in memory: one point per sample. The oldest point is dropped first.
 
-use crate::server::{Key, Queue};
+use crate::server::{Key, State};
 use crate::watch::{Watch, Watched};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -93,7 +93,9 @@ fn of_server(watch: &Watch, name: &str) -> f32 {
     let rate = |name: &str| watch.rate(name).map_or(f32::NAN, |rate| rate as f32);
     // Adds up the queues' own stats, which count a delayed job as ready when it is due. INFO counts jobs by the state
     // that they were last moved to.
-    let total = |state: fn(&Queue) -> u64| watch.total(state) as f32;
+    if let Some(state) = State::parse(name.as_bytes()) {
+        return watch.total(state) as f32;
+    }
     match name {
         "lag" => field("zeitset_sweep_lag_ms"),
         "overdue" => field("zeitset_sweep_backlog_members"),
@@ -104,10 +106,6 @@ fn of_server(watch: &Watch, name: &str) -> f32 {
         "claims" => rate("zeitset_claims"),
         "lost" => rate("zeitset_expired_leases"),
         "waiting" => field("zeitset_clients_waiting"),
-        "ready" => total(|queue| queue.ready),
-        "delayed" => total(|queue| queue.delayed),
-        "claimed" => total(|queue| queue.claimed),
-        "dead" => total(|queue| queue.dead),
         "wait" => watch.longest_wait_ms() as f32,
         "memory" => field("used_memory"),
         "commands" => rate("total_commands_processed"),
@@ -119,11 +117,10 @@ fn of_server(watch: &Watch, name: &str) -> f32 {
 
 fn of_queue(watched: &Watched, name: &str) -> f32 {
     let queue = &watched.queue;
+    if let Some(state) = State::parse(name.as_bytes()) {
+        return queue.count(state) as f32;
+    }
     match name {
-        "ready" => queue.ready as f32,
-        "delayed" => queue.delayed as f32,
-        "claimed" => queue.claimed as f32,
-        "dead" => queue.dead as f32,
         "wait" => queue.wait_ms(watched.at_us / 1000).unwrap_or_default() as f32,
         counter => watched.rate(counter).map_or(f32::NAN, |rate| rate as f32),
     }
@@ -164,6 +161,7 @@ impl<const FIGURES: usize> History<FIGURES> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::server::Queue;
 
     fn watched(at_ms: u64, ready: u64) -> Watched {
         Watched { at_us: at_ms * 1000, queue: Queue { ready, ..Queue::default() }, before: None }

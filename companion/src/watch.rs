@@ -1,7 +1,7 @@
 //! Samples of a server. Each sample reads INFO once and the stats of a bounded number of queues. The next sample
 //! continues with the next names. A queue's rates are computed between two reads of this queue.
 
-use crate::server::{Counts, Info, Key, Queue, Server, reply};
+use crate::server::{Counts, Info, Key, Queue, Server, State, reply};
 use redis::{RedisError, RedisResult, Value, pipe};
 use std::collections::BTreeMap;
 
@@ -12,6 +12,12 @@ const PAGE: usize = 500;
 /// The maximum number of queues whose stats the program keeps. If there are more queues, it keeps the first ones by
 /// name.
 pub const MOST_QUEUES: usize = 20_000;
+
+/// If a ready job has waited longer, the views highlight the wait.
+pub const WORRYING_WAIT_MS: u64 = 60_000;
+
+/// If the sweeper's lag is longer, the views highlight the lag (docs/operations.md).
+pub const WORRYING_LAG_MS: u64 = 5_000;
 
 #[derive(Clone, Default)]
 pub struct Sample {
@@ -129,8 +135,8 @@ impl Watch {
     }
 
     /// Returns the number of jobs in one state in all queues read.
-    pub fn total(&self, state: fn(&Queue) -> u64) -> u64 {
-        self.queues.values().map(|watched| state(&watched.queue)).sum()
+    pub fn total(&self, state: State) -> u64 {
+        self.queues.values().map(|watched| watched.queue.count(state)).sum()
     }
 }
 

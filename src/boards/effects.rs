@@ -9,7 +9,7 @@
 //! | `CLEAR`    |                              | removes all members                                 |
 //! | `REPLACE`  | the encoded board            | replaces the board and removes the TTL              |
 //!
-//! Zeitset 0.2 wrote `CUT` for `REMRANGE`, and `WHOLE` for `REPLACE`. [`EffectKind::of`] still reads both names.
+//! Zeitset 0.2 wrote `CUT` for `REMRANGE`, and `WHOLE` for `REPLACE`. ZLB.APPLY still reads both names.
 //!
 //! Effects have final values and depend on no clock, condition or other key. So equal boards stay equal if they get the
 //! same effects in the same order. This includes the order of ties.
@@ -20,46 +20,44 @@
 
 use crate::model::board::Board;
 use crate::model::stream::{DecodeError, Reader, Writer};
-use crate::server::{OwnedStr, Str};
+use crate::server::context::EventClass;
+use crate::server::{Context, OwnedStr, Str};
+use std::ffi::CStr;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EffectKind {
-    Create,
-    Set,
-    Remove,
-    RemoveRange,
-    Clear,
-    Replace,
+pub const APPLY: &CStr = c"ZLB.APPLY";
+
+/// The effect of a change, and the keyspace event.
+#[must_use = "call `announce` to replicate the effect"]
+pub struct Effect<'k> {
+    pub name: &'static [u8],
+    pub words: Words<'k>,
+    pub event: &'static CStr,
 }
 
-impl EffectKind {
-    const ALL: [EffectKind; 6] = [
-        EffectKind::Create,
-        EffectKind::Set,
-        EffectKind::Remove,
-        EffectKind::RemoveRange,
-        EffectKind::Clear,
-        EffectKind::Replace,
-    ];
+/// The arguments of an effect: as the client sent them, or computed.
+pub enum Words<'k> {
+    Given(&'k [Str<'k>]),
+    Made(Vec<OwnedStr>),
+}
 
-    pub fn word(self) -> &'static [u8] {
-        match self {
-            EffectKind::Create => b"CREATE",
-            EffectKind::Set => b"SET",
-            EffectKind::Remove => b"REM",
-            EffectKind::RemoveRange => b"REMRANGE",
-            EffectKind::Clear => b"CLEAR",
-            EffectKind::Replace => b"REPLACE",
-        }
+impl Words<'_> {
+    pub fn iter(&self) -> impl Iterator<Item = Str<'_>> {
+        let (given, made) = match self {
+            Words::Given(words) => (*words, &[][..]),
+            Words::Made(words) => (&[][..], words.as_slice()),
+        };
+        given.iter().copied().chain(made.iter().map(OwnedStr::as_str))
     }
+}
 
-    /// Parses the name of an effect. Also accepts the names of Zeitset 0.2.
-    pub fn of(word: &[u8]) -> Option<EffectKind> {
-        match word {
-            b"CUT" => Some(EffectKind::RemoveRange),
-            b"WHOLE" => Some(EffectKind::Replace),
-            _ => EffectKind::ALL.into_iter().find(|effect| effect.word() == word),
-        }
+impl Effect<'_> {
+    /// Replicates the effect, signals WATCH and client-side caching, and sends the keyspace event.
+    pub fn announce(self, ctx: &mut Context, key: Str<'_>) {
+        let name = OwnedStr::new(self.name);
+        let arguments: Vec<_> = [key, name.as_str()].into_iter().chain(self.words.iter()).collect();
+        ctx.replicate(APPLY, &arguments);
+        ctx.signal_modified(key);
+        ctx.notify(EventClass::Module, self.event, key);
     }
 }
 

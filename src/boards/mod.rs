@@ -1,8 +1,8 @@
 //! Leaderboards as keys: the layer between the board of the model and the server.
 //!
-//! Commands change the members of a board through [`OpenBoard`]. It opens the key, and [`Edit`] changes the board and
-//! records the effects. The commit replicates the effects, signals WATCH and client-side caching, and sends the
-//! keyspace events. `stored` has the data type: saving, AOF rewriting, memory usage.
+//! Commands change the members of a board through [`change`]. It opens the key, and [`Edit`] changes the board and
+//! records the effect. Then `change` replicates the effect, signals WATCH and client-side caching, and sends the
+//! keyspace event. `stored` has the data type: saving, AOF rewriting, memory usage.
 //!
 //! An empty board keeps its key, because it has settings that a user chose. Only DEL or the key's TTL removes it.
 
@@ -11,26 +11,26 @@ mod effects;
 mod open;
 mod stored;
 
-pub use changes::{Edit, Rows};
-pub use effects::{EffectKind, decode_board};
-pub use open::{APPLY, BoardStats, OpenBoard, board_in, create, merge, report_rejected, stats, store};
+pub use changes::Edit;
+pub use effects::{APPLY, Words, decode_board};
 #[cfg(test)]
-pub use {changes::Changes, effects::encode_board};
+pub use effects::{Effect, encode_board};
+pub use open::{BoardStats, change, create, merge, report_rejected, stats, store};
 
 use crate::error::Error;
-use crate::model::board;
+use crate::model::board::BoardError;
 
-impl From<board::BoardError> for Error {
-    fn from(error: board::BoardError) -> Error {
+impl From<BoardError> for Error {
+    fn from(error: BoardError) -> Error {
         match error {
-            board::BoardError::DimensionCount => Error::DimensionCount,
-            board::BoardError::DuplicateDimension => Error::DuplicateDimension,
-            board::BoardError::ValueCount => Error::ValueCount,
-            board::BoardError::UnknownDimension => Error::UnknownDimension,
-            board::BoardError::WrongKind(_) => Error::NotAFloat,
-            board::BoardError::NotFinite(_) => Error::NotFinite,
-            board::BoardError::Overflow(_) => Error::Overflow,
-            board::BoardError::Full | board::BoardError::NameTooLong => Error::BoardFull,
+            BoardError::DimensionCount => Error::DimensionCount,
+            BoardError::DuplicateDimension => Error::DuplicateDimension,
+            BoardError::ValueCount => Error::ValueCount,
+            BoardError::UnknownDimension => Error::UnknownDimension,
+            BoardError::WrongKind => Error::NotAFloat,
+            BoardError::NotFinite => Error::NotFinite,
+            BoardError::Overflow => Error::Overflow,
+            BoardError::Full => Error::BoardFull,
         }
     }
 }

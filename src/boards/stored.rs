@@ -73,10 +73,8 @@ fn description(schema: &Schema) -> Vec<OwnedStr> {
             words.push(OwnedStr::new(b"FLOAT"));
         }
     }
-    match schema.ties() {
-        Ties::First => {}
-        Ties::Last => words.extend([OwnedStr::new(b"TIES"), OwnedStr::new(b"LAST")]),
-        Ties::Name => words.extend([OwnedStr::new(b"TIES"), OwnedStr::new(b"NAME")]),
+    if schema.ties() != Ties::default() {
+        words.extend([OwnedStr::new(b"TIES"), OwnedStr::new(schema.ties().word().as_bytes())]);
     }
     if let Some(keep) = schema.keep() {
         words.extend([OwnedStr::new(b"KEEP"), OwnedStr::new(keep.to_string().as_bytes())]);

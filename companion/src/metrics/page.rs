@@ -1,13 +1,11 @@
 //! The metrics page.
 
 use super::fields::{self, Kind, metric};
-use crate::server::{COUNTERS, Info, Queue, Server};
+use crate::server::{COUNTERS, Info, Server, State};
 use crate::text::distinct;
 use crate::watch::{Watch, refresh, reply_text};
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write;
-
-type Count = fn(&Queue) -> u64;
 
 /// Returns all metrics. If the server does not answer, `zeitset_up` is 0.
 pub async fn page(server: &Server, queues: usize) -> String {
@@ -127,16 +125,10 @@ impl Page {
         let queues: BTreeMap<String, _> = watch.queues.iter().map(|(name, queue)| (distinct(name), queue)).collect();
 
         self.head("zeitset_queue_jobs", Kind::Gauge, "Jobs of a queue in a state");
-        let states: [(&str, Count); 4] = [
-            ("ready", |queue| queue.ready),
-            ("delayed", |queue| queue.delayed),
-            ("claimed", |queue| queue.claimed),
-            ("dead", |queue| queue.dead),
-        ];
         for (name, watched) in &queues {
-            for (state, value) in states {
-                let labels = [("queue", name.as_str()), ("state", state)];
-                self.sample("zeitset_queue_jobs", &labels, value(&watched.queue) as f64);
+            for state in State::ALL {
+                let labels = [("queue", name.as_str()), ("state", state.name())];
+                self.sample("zeitset_queue_jobs", &labels, watched.queue.count(state) as f64);
             }
         }
         self.head("zeitset_queue_oldest_wait_seconds", Kind::Gauge, "How long the longest ready job has been ready");

@@ -4,13 +4,11 @@ use super::keys::{Choice, View};
 use super::look::Look;
 use super::table::{self, Table};
 use crate::text::{bytes, instant, rate, short, span};
+use crate::watch::WORRYING_LAG_MS;
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style, Stylize};
 use ratatui::text::{Line, Span};
-
-/// A sweeper lag above this value, in ms, is highlighted (docs/operations.md).
-const WORRYING_LAG_MS: u64 = 5_000;
 
 /// Returns a summary of the server in five lines of at most 80 columns.
 pub fn head(look: &Look, address: &str, width: usize) -> Vec<Line<'static>> {

@@ -4,7 +4,7 @@ use super::keys::{Choice, Order, View};
 use super::look::Look;
 use crate::server::{Key, Queue};
 use crate::text::{instant, printable, rate, short, span};
-use crate::watch::Watched;
+use crate::watch::{WORRYING_WAIT_MS, Watched};
 use ratatui::style::{Color, Modifier, Style, Stylize};
 use ratatui::text::{Line, Span};
 use std::cmp::Ordering;
@@ -88,15 +88,11 @@ fn queues(look: &Look, choice: &Choice, width: usize) -> Table {
         watch.queues.iter().map(|(key, watched)| (printable(key), key, watched)).collect();
     queues.retain(|(name, ..)| name.contains(&choice.filter));
     queues.sort_by(|(_, key, one), (_, other_key, other)| {
-        let by_choice = compare(choice.order, one, other);
+        let by_name = key.cmp(other_key);
+        let by_choice = if choice.order == Order::Name { by_name } else { compare(choice.order, one, other) };
         let by_choice = if choice.is_reversed { by_choice.reverse() } else { by_choice };
-        let by_name =
-            if choice.order == Order::Name && choice.is_reversed { other_key.cmp(key) } else { key.cmp(other_key) };
-        by_choice.then(other.queue.jobs().cmp(&one.queue.jobs()).then(by_name))
+        by_choice.then(other.queue.jobs().cmp(&one.queue.jobs())).then(by_name)
     });
-    if choice.order == Order::Name {
-        queues.sort_by(|(_, key, _), (_, other, _)| if choice.is_reversed { other.cmp(key) } else { key.cmp(other) });
-    }
     let row = |(name, _, watched): (String, &Key, &Watched)| {
         let queue = &watched.queue;
         let name = if queue.is_paused { format!("{name} (paused)") } else { name };
@@ -117,7 +113,7 @@ fn queues(look: &Look, choice: &Choice, width: usize) -> Table {
                 Order::Oldest => {
                     let wait = wait(watched);
                     let text = cell(wait.map_or("-".into(), span), column.width);
-                    if wait.is_some_and(|wait| wait > 60_000) { text.fg(Color::Yellow) } else { text }
+                    if wait.is_some_and(|wait| wait > WORRYING_WAIT_MS) { text.fg(Color::Yellow) } else { text }
                 }
             });
         }

@@ -5,7 +5,7 @@ use super::query::{Query, link};
 use super::{Page, Problem, Shared, layout};
 use crate::server::{Key, Server, reply};
 use crate::text::{grouped, printable};
-use axum::extract::{RawQuery, State};
+use axum::extract::State;
 use maud::{Markup, html};
 use redis::{Value, pipe};
 
@@ -17,8 +17,7 @@ const RADIUS: u64 = 10;
 const SCANS: usize = 10;
 const KEYS_PER_SCAN: usize = 500;
 
-pub async fn page(State(app): Shared, RawQuery(query): RawQuery) -> Page {
-    let query = Query::parse(query.unwrap_or_default().as_bytes());
+pub async fn page(State(app): Shared, query: Query) -> Page {
     let key = query.get("key").unwrap_or_default();
     let body = if key.is_empty() {
         list(&app.server, query.number("cursor").unwrap_or_default()).await?

@@ -6,7 +6,7 @@ use super::{App, Page, Problem, Shared, layout};
 use crate::server::Job;
 use crate::text::{instant, printable, readable, shortened};
 use crate::watch::micros;
-use axum::extract::{RawQuery, State};
+use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
@@ -15,12 +15,10 @@ use redis::pipe;
 /// The maximum size of a shown payload. The whole payload can be downloaded.
 const SHOWN: usize = 64 * 1024;
 
-type Asked = (Vec<u8>, Vec<u8>, Query);
-
-fn asked(query: Option<String>) -> Result<Asked, Problem> {
-    let query = Query::parse(query.unwrap_or_default().as_bytes());
+/// Returns the key and the ID of the requested job.
+fn asked(query: &Query) -> Result<(&[u8], &[u8]), Problem> {
     match (query.get("key"), query.get("id")) {
-        (Some(key), Some(id)) => Ok((key.to_vec(), id.to_vec(), query)),
+        (Some(key), Some(id)) => Ok((key, id)),
         _ => Err(Problem::new(StatusCode::BAD_REQUEST, "Which job? (key=…&id=…)")),
     }
 }
@@ -33,16 +31,16 @@ async fn find(app: &App, key: &[u8], id: &[u8]) -> Result<(u64, Option<Job>), Pr
     Ok((micros(&time) / 1000, Job::read(id, &job)))
 }
 
-pub async fn page(State(app): Shared, RawQuery(query): RawQuery) -> Page {
-    let (key, id, query) = asked(query)?;
-    let (now_ms, job) = find(&app, &key, &id).await?;
+pub async fn page(State(app): Shared, query: Query) -> Page {
+    let (key, id) = asked(&query)?;
+    let (now_ms, job) = find(&app, key, id).await?;
     let path = html! {
-        p.path { a href="queues" { "Queues" } " / " a href=(link("queue", &[("key", &key)])) { (name(&key)) } }
+        p.path { a href="queues" { "Queues" } " / " a href=(link("queue", &[("key", key)])) { (name(key)) } }
         (done(&query))
     };
-    let title = shortened(&printable(&id), 60);
+    let title = shortened(&printable(id), 60);
     let Some(job) = job else {
-        let body = html! { (path) h1 { (name(&id)) } p.notice #gone { "There is no such job: it is finished, deleted, or never was." } };
+        let body = html! { (path) h1 { (name(id)) } p.notice #gone { "There is no such job: it is finished, deleted, or never was." } };
         return Ok(layout::page(&app, "queues", &title, body).await);
     };
     let body = html! {
@@ -50,9 +48,9 @@ pub async fn page(State(app): Shared, RawQuery(query): RawQuery) -> Page {
         // The possible actions depend on the state.
         div #state data-live {
             div.heading {
-                h1 { (name(&id)) " " span.badge.(job.state) { (job.state) } }
+                h1 { (name(id)) " " span.badge.(job.state) { (job.state) } }
             }
-            @if app.settings.write { (actions(&app, &key, &job)) }
+            @if app.settings.write { (actions(&app, key, &job)) }
             @if let Some(error) = &job.error { section { h2 { "Error" } pre.error { (readable(error)) } } }
         }
         div #job data-live {
@@ -63,7 +61,7 @@ pub async fn page(State(app): Shared, RawQuery(query): RawQuery) -> Page {
         section {
             h2 { "Payload" }
             (payload_of("payload", job.payload.as_deref().unwrap_or_default()))
-            p.quiet { a href=(link("payload", &[("key", &key), ("id", &job.id)])) { "Download" } }
+            p.quiet { a href=(link("payload", &[("key", key), ("id", &job.id)])) { "Download" } }
         }
         @if let Some(again) = &job.again {
             section {
@@ -171,9 +169,9 @@ fn actions(app: &App, key: &[u8], job: &Job) -> Markup {
 }
 
 /// Returns the payload as a file download, which a browser does not display.
-pub async fn payload(State(app): Shared, RawQuery(query): RawQuery) -> Result<Response, Problem> {
-    let (key, id, _) = asked(query)?;
-    let (_, job) = find(&app, &key, &id).await?;
+pub async fn payload(State(app): Shared, query: Query) -> Result<Response, Problem> {
+    let (key, id) = asked(&query)?;
+    let (_, job) = find(&app, key, id).await?;
     let payload = job.and_then(|job| job.payload);
     let payload = payload.ok_or_else(|| Problem::new(StatusCode::NOT_FOUND, "There is no such job."))?;
     let headers = [

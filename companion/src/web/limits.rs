@@ -1,13 +1,13 @@
 //! Rate limits: the most denied keys, and the usage of a limit.
 
-use super::parts::{count, field, look, moment, name, outcome, tile, tiles};
+use super::parts::{field, look, moment, name, outcome, per_second, tile, tiles};
 use super::query::{Query, link};
 use super::{Page, Shared, chart, layout};
 use crate::server::ring::{self, Moment};
 use crate::server::{Denied, reply};
-use crate::text::{grouped, rate, span};
+use crate::text::{grouped, span};
 use crate::watch::micros;
-use axum::extract::{RawQuery, State};
+use axum::extract::State;
 use maud::{Markup, html};
 use redis::{Value, pipe};
 
@@ -23,8 +23,7 @@ const CHARTS: &[chart::Chart] = &[chart::Chart {
     lines: &[("allowed", "allowed"), ("denied", "denied"), ("forced", "forced")],
 }];
 
-pub async fn page(State(app): Shared, RawQuery(query): RawQuery) -> Page {
-    let query = Query::parse(query.unwrap_or_default().as_bytes());
+pub async fn page(State(app): Shared, query: Query) -> Page {
     let key = query.get("key").unwrap_or_default();
     let mut pipe = pipe();
     pipe.cmd("TIME").cmd("ZRL.TOP").arg("COUNT").arg(ROWS);
@@ -43,13 +42,11 @@ pub async fn page(State(app): Shared, RawQuery(query): RawQuery) -> Page {
     };
     let seen = app.seen.read().await;
     let watch = &seen.watch;
-    let per_second =
-        |field: &str| watch.rate(field).map_or("–".into(), |per_second| format!("{}/s", rate(per_second)));
     let figures = [
-        tile("Allowed", per_second("zeitset_checks_allowed")),
-        tile("Denied", per_second("zeitset_checks_denied")),
-        tile("Forced", per_second("zeitset_checks_forced")),
-        tile("Units taken", per_second("zeitset_units_taken")),
+        tile("Allowed", per_second(watch.rate("zeitset_checks_allowed"))),
+        tile("Denied", per_second(watch.rate("zeitset_checks_denied"))),
+        tile("Forced", per_second(watch.rate("zeitset_checks_forced"))),
+        tile("Units taken", per_second(watch.rate("zeitset_units_taken"))),
         tile("Allowed in all", grouped(watch.now.info.count("zeitset_checks_allowed"))),
         tile("Denied in all", grouped(watch.now.info.count("zeitset_checks_denied"))),
     ];
@@ -93,7 +90,7 @@ fn table(top: &[Denied], now_ms: u64) -> Markup {
         thead { tr { th { "Key" } th.number { "Denied" } th { "Counted since" } } }
         tbody { @for denied in top { tr {
             td { a href=(link("limits", &[("key", &denied.key)])) { (name(&denied.key)) } }
-            td.number { @if denied.error > 0 { (count(denied.count - denied.error)) "–" } (count(denied.count)) }
+            td.number { @if denied.error > 0 { (grouped(denied.count - denied.error)) "–" } (grouped(denied.count)) }
             td { (moment(denied.since_ms, now_ms)) }
         } } }
     } } }
@@ -150,7 +147,7 @@ fn table_of_moments(info: &Value, moments: &[Moment], now_ms: u64) -> Markup {
                 thead { tr { th { "Available again" } th.number { "Units" } } }
                 tbody { @for one in moments { tr {
                     td { (moment(one.at_ms, now_ms)) }
-                    td.number { (count(one.units)) }
+                    td.number { (grouped(one.units)) }
                 } } }
             } }
         }

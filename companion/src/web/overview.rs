@@ -1,11 +1,11 @@
 //! The overview page: the state of the server, and the last hour.
 
 use super::chart::{self, Chart, Unit};
-use super::parts::{moment, name, tile, tiles};
+use super::parts::{moment, name, per_second, tile, tiles};
 use super::{Page, Shared, layout, query::link};
-use crate::server::Key;
-use crate::text::{bytes, grouped, rate, span};
-use crate::watch::{Watch, Watched};
+use crate::server::{Key, State as JobState};
+use crate::text::{bytes, grouped, span};
+use crate::watch::{WORRYING_LAG_MS, WORRYING_WAIT_MS, Watch, Watched};
 use axum::extract::State;
 use maud::{Markup, html};
 
@@ -28,11 +28,6 @@ pub const CHARTS: &[Chart] = &[
     Chart { title: "Clients", unit: Unit::Number, lines: &[("connected", "clients"), ("waiting", "waiting")] },
 ];
 
-/// If a ready job has waited longer, the wait is highlighted.
-pub const WORRYING_WAIT_MS: u64 = 60_000;
-/// If the sweeper's lag is longer, the lag is highlighted.
-pub const WORRYING_LAG_MS: u64 = 5_000;
-
 /// The maximum number of highlighted queues.
 const LISTED: usize = 8;
 
@@ -44,17 +39,15 @@ pub async fn page(State(app): Shared) -> Page {
         0 => bytes(info.count("used_memory")),
         most => format!("{} of {}", bytes(info.count("used_memory")), bytes(most)),
     };
-    let per_second =
-        |field: &str| watch.rate(field).map_or("–".into(), |per_second| format!("{}/s", rate(per_second)));
     let (lag, wait) = (info.count("zeitset_sweep_lag_ms"), watch.longest_wait_ms());
-    let dead = watch.total(|queue| queue.dead);
+    let dead = watch.total(JobState::Dead);
     let figures = [
-        tile("Jobs ready", grouped(watch.total(|queue| queue.ready))),
+        tile("Jobs ready", grouped(watch.total(JobState::Ready))),
         tile("Longest wait", span(wait)).worrying(wait > WORRYING_WAIT_MS),
         tile("Dead letters", grouped(dead)).worrying(dead > 0),
         tile("Workers waiting", grouped(info.count("zeitset_clients_waiting"))),
-        tile("Checks allowed", per_second("zeitset_checks_allowed")),
-        tile("Checks denied", per_second("zeitset_checks_denied")),
+        tile("Checks allowed", per_second(watch.rate("zeitset_checks_allowed"))),
+        tile("Checks denied", per_second(watch.rate("zeitset_checks_denied"))),
         tile("Sweep lag", span(lag)).worrying(lag > WORRYING_LAG_MS),
         tile("Memory", memory),
     ];

@@ -3,7 +3,7 @@
 use super::App;
 use super::query::{Query, encoded};
 use crate::server::reply;
-use crate::text::{grouped, instant, printable, shortened, span};
+use crate::text::{self, grouped, instant, printable, shortened, span};
 use maud::{Markup, html};
 
 pub struct Tile {
@@ -44,8 +44,8 @@ pub fn moment(ms: u64, now_ms: u64) -> Markup {
     html! { time title={ (instant(ms)) " UTC" } { (words) } }
 }
 
-pub fn count(number: u64) -> Markup {
-    html! { (grouped(number)) }
+pub fn per_second(rate: Option<f64>) -> String {
+    rate.map_or("–".into(), |rate| format!("{}/s", text::rate(rate)))
 }
 
 pub fn done(query: &Query) -> Markup {

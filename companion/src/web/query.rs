@@ -1,6 +1,9 @@
 //! Parameters of a page and fields of a form. Values are bytes: keys, IDs and groups need not be UTF-8.
 
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode, percent_encode};
+use std::convert::Infallible;
 
 #[derive(Debug, Default)]
 pub struct Query(Vec<(String, Vec<u8>)>);
@@ -39,6 +42,14 @@ impl Query {
 
     pub fn number(&self, name: &str) -> Option<u64> {
         self.text(name).parse().ok()
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Query {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Query, Infallible> {
+        Ok(Query::parse(parts.uri.query().unwrap_or_default().as_bytes()))
     }
 }
 

@@ -1,14 +1,14 @@
 //! One queue: its stats, its jobs by state in pages, and its charts.
 
 use super::chart::{self, Chart, Unit};
-use super::parts::{done, form, moment, name, tile, tiles};
+use super::parts::{done, form, moment, name, per_second, tile, tiles};
 use super::query::{Query, encoded, link};
 use super::{App, Page, Problem, Shared, errors, groups, layout, settings};
 use crate::history::QUEUES;
 use crate::server::{Job, Queue, Server, State as JobState, reply};
-use crate::text::{grouped, printable, rate, shortened, span};
-use crate::watch::micros;
-use axum::extract::{RawQuery, State};
+use crate::text::{grouped, printable, shortened, span};
+use crate::watch::{WORRYING_WAIT_MS, micros};
+use axum::extract::State;
 use axum::http::StatusCode;
 use maud::{Markup, html};
 use redis::{RedisResult, Value, pipe};
@@ -51,8 +51,7 @@ impl Tab {
     }
 }
 
-pub async fn page(State(app): Shared, RawQuery(query): RawQuery) -> Page {
-    let query = Query::parse(query.unwrap_or_default().as_bytes());
+pub async fn page(State(app): Shared, query: Query) -> Page {
     let key = query.get("key").ok_or_else(|| Problem::new(StatusCode::BAD_REQUEST, "Which queue? (key=…)"))?;
     let tab = query.text("tab");
     let tab = Tab::ALL.into_iter().find(|known| known.name() == tab).unwrap_or(Tab::ALL[0]);
@@ -74,15 +73,13 @@ pub async fn page(State(app): Shared, RawQuery(query): RawQuery) -> Page {
         Tab::Settings => settings::show(&app, key, &queue),
     };
     let rates = app.seen.read().await.watch.queues.get(key).cloned();
-    let per_second =
-        |counter| rates.as_ref().and_then(|it| it.rate(counter)).map_or("–".into(), |it| format!("{}/s", rate(it)));
+    let rate = |counter| per_second(rates.as_ref().and_then(|watched| watched.rate(counter)));
     let wait = queue.wait_ms(now_ms);
     let total = |counter| grouped(queue.counter(counter));
     let figures = [
-        tile("Longest wait", wait.map_or("–".into(), span))
-            .worrying(wait.is_some_and(|ms| ms > super::overview::WORRYING_WAIT_MS)),
-        tile("Pushed", per_second("pushed")),
-        tile("Finished", per_second("acked")),
+        tile("Longest wait", wait.map_or("–".into(), span)).worrying(wait.is_some_and(|ms| ms > WORRYING_WAIT_MS)),
+        tile("Pushed", rate("pushed")),
+        tile("Finished", rate("acked")),
         tile("Pushed in all", total("pushed")),
         tile("Finished in all", total("acked")),
         tile("Given back", total("nacked")),

@@ -3,10 +3,10 @@
 use super::parts::{name, tile, tiles};
 use super::query::{Query, link};
 use super::{App, Page, Shared, layout};
-use crate::server::Key;
+use crate::server::{Key, State as JobState};
 use crate::text::{grouped, printable, rate, span};
 use crate::watch::{MOST_QUEUES, Watched, refresh};
-use axum::extract::{RawQuery, State};
+use axum::extract::State;
 use maud::{Markup, html};
 use redis::RedisResult;
 use std::cmp::Reverse;
@@ -24,8 +24,7 @@ const ORDERS: [(&str, &str); 6] = [
     ("acked", "Finished"),
 ];
 
-pub async fn page(State(app): Shared, RawQuery(query): RawQuery) -> Page {
-    let query = Query::parse(query.unwrap_or_default().as_bytes());
+pub async fn page(State(app): Shared, query: Query) -> Page {
     // The filter matches names as they are shown.
     let (sort, filter) = (query.text("sort"), printable(query.get("filter").unwrap_or_default().trim_ascii()));
     let sort = ORDERS.iter().map(|(order, _)| *order).find(|order| *order == sort).unwrap_or("name");
@@ -35,10 +34,10 @@ pub async fn page(State(app): Shared, RawQuery(query): RawQuery) -> Page {
     let mut refusal = seen.watch.refusal.clone();
     let totals = [
         tile("Queues", if has_more { format!("over {}", grouped(known as u64)) } else { grouped(known as u64) }),
-        tile("Ready", grouped(seen.watch.total(|queue| queue.ready))),
-        tile("Delayed", grouped(seen.watch.total(|queue| queue.delayed))),
-        tile("Claimed", grouped(seen.watch.total(|queue| queue.claimed))),
-        tile("Dead", grouped(seen.watch.total(|queue| queue.dead))).worrying(seen.watch.total(|queue| queue.dead) > 0),
+        tile("Ready", grouped(seen.watch.total(JobState::Ready))),
+        tile("Delayed", grouped(seen.watch.total(JobState::Delayed))),
+        tile("Claimed", grouped(seen.watch.total(JobState::Claimed))),
+        tile("Dead", grouped(seen.watch.total(JobState::Dead))).worrying(seen.watch.total(JobState::Dead) > 0),
     ];
     let start = query.number("start").unwrap_or_default() as usize;
     let (names, next) = if sort == "name" && filter.is_empty() {

@@ -1,11 +1,12 @@
 //! Expiring sets: the sweeper's lag, and the members of a set that expire soonest.
 
-use super::parts::{look, name, outcome, tile, tiles};
+use super::parts::{look, name, outcome, per_second, tile, tiles};
 use super::query::Query;
-use super::{Page, Shared, chart, layout, overview};
+use super::{Page, Shared, chart, layout};
 use crate::server::reply;
-use crate::text::{grouped, rate, span};
-use axum::extract::{RawQuery, State};
+use crate::text::{grouped, span};
+use crate::watch::WORRYING_LAG_MS;
+use axum::extract::State;
 use maud::{Markup, html};
 use redis::{Value, pipe};
 
@@ -16,8 +17,7 @@ const CHARTS: &[chart::Chart] = &[
     chart::Chart { title: "Members expired", unit: chart::Unit::PerSecond, lines: &[("", "expired")] },
 ];
 
-pub async fn page(State(app): Shared, RawQuery(query): RawQuery) -> Page {
-    let query = Query::parse(query.unwrap_or_default().as_bytes());
+pub async fn page(State(app): Shared, query: Query) -> Page {
     let key = query.get("key").unwrap_or_default();
     let mut pipe = pipe();
     if !key.is_empty() {
@@ -27,15 +27,13 @@ pub async fn page(State(app): Shared, RawQuery(query): RawQuery) -> Page {
     let replies: Vec<_> = app.server.ask(pipe).await?.into_iter().map(outcome).collect();
     let seen = app.seen.read().await;
     let (watch, info) = (&seen.watch, &seen.watch.now.info);
-    let per_second =
-        |field: &str| watch.rate(field).map_or("–".into(), |per_second| format!("{}/s", rate(per_second)));
     let lag = info.count("zeitset_sweep_lag_ms");
     let busy = watch.rate("zeitset_sweep_cpu_us").map_or("–".into(), |micros| format!("{:.1} %", micros / 10_000.0));
     let figures = [
         tile("Sets tracked", grouped(info.count("zeitset_sets_tracked"))),
-        tile("Expired", per_second("zeitset_members_expired")),
+        tile("Expired", per_second(watch.rate("zeitset_members_expired"))),
         tile("Overdue", grouped(info.count("zeitset_sweep_backlog_members"))),
-        tile("Lag", span(lag)).worrying(lag > overview::WORRYING_LAG_MS),
+        tile("Lag", span(lag)).worrying(lag > WORRYING_LAG_MS),
         tile("Sweeper, of one core", busy),
         tile("Longest slice", format!("{} µs", grouped(info.count("zeitset_sweep_longest_slice_us")))),
     ];

@@ -7,7 +7,6 @@ use super::{Page, Shared, layout};
 use crate::server::{Job, Key, Server, State, reply};
 use crate::text::grouped;
 use crate::watch::micros;
-use axum::extract::RawQuery;
 use maud::{Markup, html};
 use redis::{RedisResult, Value, pipe};
 use std::cmp::Reverse;
@@ -30,15 +29,14 @@ struct Held {
 /// Claimed jobs by worker, in the order in which the leases expire. The name is empty for claims without AS.
 type Workers = BTreeMap<Vec<u8>, Vec<Held>>;
 
-pub async fn page(axum::extract::State(app): Shared, RawQuery(query): RawQuery) -> Page {
-    let query = Query::parse(query.unwrap_or_default().as_bytes());
+pub async fn page(axum::extract::State(app): Shared, query: Query) -> Page {
     let (claimed, queues) = {
         let seen = app.seen.read().await;
         let queues = seen.watch.queues.iter().map(|(name, watched)| (watched.queue.claimed, name));
         let mut queues: Vec<(u64, Key)> =
             queues.filter(|(claimed, _)| *claimed > 0).map(|(claimed, name)| (claimed, name.clone())).collect();
         queues.sort_by_key(|(claimed, _)| Reverse(*claimed));
-        (seen.watch.total(|queue| queue.claimed), queues)
+        (seen.watch.total(State::Claimed), queues)
     };
     let (now_ms, workers, is_part) = read(&app.server, &queues).await?;
     let found: usize = workers.values().map(Vec::len).sum();

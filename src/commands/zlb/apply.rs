@@ -1,6 +1,6 @@
 //! `ZLB.APPLY key effect [word ...]`
 //!
-//! Applies an effect ([`EffectKind`]) with the values that the master computed. Replicas and AOF files get this command
+//! Applies an effect (`boards/effects.rs`) with the values that the master computed. Replicas and AOF files get this command
 //! instead of the commands that clients sent. Applications do not need it.
 //!
 //! Clients may send this command, because a client can also replay an AOF file. Like RESTORE, the command bypasses the
@@ -8,7 +8,7 @@
 //! changes nothing and returns 0. The server logs such an effect if it came from a master or an AOF file.
 
 use super::{create, set};
-use crate::boards::{self, APPLY, Edit, EffectKind, OpenBoard};
+use crate::boards::{self, APPLY, Edit, Words};
 use crate::commands::args::Args;
 use crate::error::Error;
 use crate::model::board::SetOptions;
@@ -29,17 +29,20 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let mut args = Args::new(arguments);
     let (key, effect) = (args.string()?, args.string()?);
     ctx.check_right_to_restore(key)?;
-    let effect = EffectKind::of(effect.bytes()).ok_or(Error::Syntax)?;
     let words = &arguments[2..];
-    let fits = match effect {
-        EffectKind::Create => make(ctx, key, words)?,
-        EffectKind::Replace => match boards::decode_board(words) {
-            Ok(board) => boards::store(ctx, key, board, words).map(|()| true)?,
+    let fits = match effect.bytes() {
+        b"CREATE" => make(ctx, key, words)?,
+        b"REPLACE" | b"WHOLE" => match boards::decode_board(words) {
+            Ok(board) => boards::store(ctx, key, board, Words::Given(words)).map(|()| true)?,
             Err(_) => false,
         },
-        EffectKind::Set | EffectKind::Remove | EffectKind::RemoveRange | EffectKind::Clear => {
-            change(ctx, key, effect, words)?
+        name @ (b"SET" | b"REM" | b"REMRANGE" | b"CUT" | b"CLEAR") => {
+            match boards::change(ctx, key, |edit| carry_out(edit, name, words)) {
+                Err(Error::NoBoard) => false,
+                result => result?,
+            }
         }
+        _ => return Err(Error::Syntax),
     };
     if !fits && ctx.is_replayed() {
         boards::report_rejected(ctx, key);
@@ -56,29 +59,22 @@ fn make(ctx: &mut Context, key: Str<'_>, words: &[Str<'_>]) -> Result<bool, Erro
     }
 }
 
-fn change<'a>(ctx: &mut Context, key: Str<'a>, effect: EffectKind, words: &'a [Str<'a>]) -> Result<bool, Error> {
-    let Some(mut open) = OpenBoard::open(ctx, key)? else { return Ok(false) };
-    let fits = carry_out(&mut open.edit(), effect, words)?;
-    open.commit();
-    Ok(fits)
-}
-
 /// Applies an effect. If the board has other dimensions or fewer members than the effect requires, changes nothing and
 /// returns false.
-fn carry_out<'a>(edit: &mut Edit<'_, 'a>, effect: EffectKind, words: &'a [Str<'a>]) -> Result<bool, Error> {
+fn carry_out<'a>(edit: &mut Edit<'_, 'a>, effect: &[u8], words: &'a [Str<'a>]) -> Result<bool, Error> {
     match effect {
-        EffectKind::Set => {
+        b"SET" => {
             let dimensions = edit.board().schema().dimensions();
             if words.is_empty() || !words.len().is_multiple_of(1 + dimensions.len()) {
                 return Ok(false);
             }
-            let rows = set::rows(words, dimensions)?;
-            edit.set(&rows, SetOptions::default())?;
+            let values = set::values(words, dimensions)?;
+            edit.set(words, &values, SetOptions::default())?;
         }
-        EffectKind::Remove => {
+        b"REM" => {
             edit.remove(words);
         }
-        EffectKind::RemoveRange => {
+        b"REMRANGE" | b"CUT" => {
             let mut words = Args::new(words);
             let (first, count) = (words.count()?, words.positive()?);
             words.finish()?;
@@ -86,11 +82,11 @@ fn carry_out<'a>(edit: &mut Edit<'_, 'a>, effect: EffectKind, words: &'a [Str<'a
             let Some(end) = end else { return Ok(false) };
             edit.remove_range(first.cast_signed(), end.cast_signed() - 1);
         }
-        EffectKind::Clear => {
+        b"CLEAR" => {
             Args::new(words).finish()?;
             edit.clear();
         }
-        EffectKind::Create | EffectKind::Replace => return Ok(false),
+        _ => return Err(Error::Syntax),
     }
     Ok(true)
 }

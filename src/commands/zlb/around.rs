@@ -4,9 +4,9 @@
 //! board.
 
 use super::{Details, WITH_RANK, WITH_VALUES, reply_members};
-use crate::boards;
 use crate::commands::args::Args;
 use crate::error::Error;
+use crate::model::board::Board;
 use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::key::ReadKey;
 use crate::server::{Context, Str};
@@ -24,16 +24,16 @@ pub const SPEC: Spec = Spec {
 pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
     let mut args = Args::new(arguments);
     let (key, member, radius) = (args.string()?, args.string()?, args.count()?);
-    let mut details = Details::default();
-    while let Some(keyword) = args.trailing_keyword()? {
-        details.take(keyword.bytes())?;
+    let details = Details::parse(&mut args)?;
+    if details.is_reversed {
+        return Err(Error::Syntax);
     }
     let key = ReadKey::open(ctx, key);
     let ctx = key.ctx();
-    let found = boards::board_in(&key)?.and_then(|board| Some((board, board.around(member.bytes(), radius)?)));
+    let found = key.value::<Board>()?.and_then(|board| Some((board, board.around(member.bytes(), radius)?)));
     match found {
         None => ctx.reply_null_array(),
-        Some((board, members)) => reply_members(ctx, members, board.schema().dimensions(), &details),
+        Some((board, members)) => reply_members(ctx, members, board.schema(), &details),
     }
     Ok(())
 }

@@ -2,7 +2,6 @@
 //!
 //! Returns the number of members.
 
-use crate::boards;
 use crate::commands::args::Args;
 use crate::error::Error;
 use crate::model::board::Board;
@@ -22,6 +21,6 @@ pub const SPEC: Spec = Spec {
 
 pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
     let key = ReadKey::open(ctx, Args::new(arguments).string()?);
-    key.ctx().reply_count(boards::board_in(&key)?.map_or(0, Board::len));
+    key.ctx().reply_count(key.value::<Board>()?.map_or(0, Board::len));
     Ok(())
 }

@@ -3,7 +3,7 @@
 //! Removes all members, and returns their number. The board keeps its dimensions and settings, and the key keeps its
 //! TTL.
 
-use crate::boards::OpenBoard;
+use crate::boards;
 use crate::commands::args::Args;
 use crate::error::Error;
 use crate::server::command::{Access, Arg, Keys, Spec};
@@ -20,9 +20,7 @@ pub const SPEC: Spec = Spec {
 };
 
 pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
-    let mut open = OpenBoard::open(ctx, Args::new(arguments).string()?)?.ok_or(Error::NoBoard)?;
-    let removed = open.edit().clear();
-    open.commit();
+    let removed = boards::change(ctx, Args::new(arguments).string()?, |edit| Ok(edit.clear()))?;
     ctx.reply_count(removed);
     Ok(())
 }

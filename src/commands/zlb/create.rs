@@ -18,20 +18,11 @@ use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::{Context, Str};
 use std::num::NonZeroU64;
 
+/// A dimension whose options are being parsed.
 struct Draft<'a> {
     name: Str<'a>,
     direction: Option<Direction>,
     kind: Option<Kind>,
-}
-
-impl Draft<'_> {
-    fn finish(self) -> Dimension {
-        Dimension {
-            name: self.name.bytes().into(),
-            direction: self.direction.unwrap_or_default(),
-            kind: self.kind.unwrap_or_default(),
-        }
-    }
 }
 
 pub(super) fn schema(args: &mut Args<'_>) -> Result<Schema, Error> {
@@ -52,7 +43,9 @@ pub(super) fn schema(args: &mut Args<'_>) -> Result<Schema, Error> {
                 in_dimension = true;
             }
             b"TIES" => {
-                once(&mut ties, rule_for_ties(args)?)?;
+                let rule = args.trailing_keyword()?.ok_or(Error::Syntax)?;
+                let rule = Ties::ALL.into_iter().find(|ties| ties.word().as_bytes() == rule.bytes());
+                once(&mut ties, rule.ok_or(Error::Syntax)?)?;
                 in_dimension = false;
             }
             b"KEEP" => {
@@ -62,17 +55,12 @@ pub(super) fn schema(args: &mut Args<'_>) -> Result<Schema, Error> {
             _ => return Err(Error::Syntax),
         }
     }
-    let dimensions = dimensions.into_iter().map(Draft::finish).collect();
-    Ok(Schema::new(dimensions, ties.unwrap_or_default(), keep)?)
-}
-
-fn rule_for_ties(args: &mut Args<'_>) -> Result<Ties, Error> {
-    match args.trailing_keyword()?.ok_or(Error::Syntax)?.bytes() {
-        b"FIRST" => Ok(Ties::First),
-        b"LAST" => Ok(Ties::Last),
-        b"NAME" => Ok(Ties::Name),
-        _ => Err(Error::Syntax),
-    }
+    let dimensions = dimensions.into_iter().map(|draft| Dimension {
+        name: draft.name.bytes().into(),
+        direction: draft.direction.unwrap_or_default(),
+        kind: draft.kind.unwrap_or_default(),
+    });
+    Ok(Schema::new(dimensions.collect(), ties.unwrap_or_default(), keep)?)
 }
 
 pub const SPEC: Spec = Spec {

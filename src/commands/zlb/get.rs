@@ -4,10 +4,10 @@
 //! position, as in ZLB.RANK without options.
 
 use super::ValueFormat;
-use crate::boards;
 use crate::commands::KEY_AND_MEMBERS;
 use crate::commands::args::Args;
 use crate::error::Error;
+use crate::model::board::Board;
 use crate::server::command::{Access, Keys, Spec};
 use crate::server::key::ReadKey;
 use crate::server::{Context, Str};
@@ -27,9 +27,9 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let (key, members) = (args.string()?, args.strings()?);
     let key = ReadKey::open(ctx, key);
     let ctx = key.ctx();
-    let board = boards::board_in(&key)?;
+    let board = key.value::<Board>()?;
     let dimensions = board.map_or(&[][..], |board| board.schema().dimensions());
-    let reply = ValueFormat::to(ctx, dimensions);
+    let reply = ValueFormat::to(ctx, board.is_some_and(|board| board.schema().has_floats()));
     ctx.reply_array(members.len());
     for member in members {
         match board.and_then(|board| board.get(member.bytes())) {

@@ -9,10 +9,10 @@
 //! is given.
 
 use super::{ValueFormat, reply_rank, value};
-use crate::boards::OpenBoard;
+use crate::boards;
 use crate::commands::args::Args;
 use crate::error::Error;
-use crate::model::board::Ranking;
+use crate::model::board::{Ranking, Value};
 use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::{Context, Str};
 
@@ -39,24 +39,21 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
         return Err(Error::Syntax);
     }
     let member = args.string()?;
-    let mut open = OpenBoard::open(ctx, key)?.ok_or(Error::NoBoard)?;
-    let mut edit = open.edit();
-
-    let schema = edit.board().schema();
-    let mut increments = Vec::new();
-    while increments.is_empty() || !args.is_empty() {
-        let at = schema.find(args.string()?.bytes()).ok_or(Error::UnknownDimension)?;
-        increments.push((at, value(&mut args, &schema.dimensions()[at])?));
-    }
-
-    let outcome = edit.incr(member.bytes(), &increments)?;
-    let rank = with_rank.then(|| edit.board().rank(member.bytes(), Ranking::Plain));
-    let values = ValueFormat::to(open.ctx(), open.board().schema().dimensions());
-    open.commit();
-    ctx.reply_array(usize::from(with_rank) + outcome.values.len());
+    let (values, rank) = boards::change(ctx, key, |edit| {
+        let schema = edit.board().schema();
+        let mut increments = Vec::new();
+        while increments.is_empty() || !args.is_empty() {
+            let at = schema.find(args.string()?.bytes()).ok_or(Error::UnknownDimension)?;
+            increments.push((at, value(&mut args, &schema.dimensions()[at])?));
+        }
+        let values = edit.incr(member.bytes(), &increments)?;
+        Ok((values, with_rank.then(|| edit.board().rank(member.bytes(), Ranking::Plain))))
+    })?;
+    ctx.reply_array(usize::from(with_rank) + values.len());
     if let Some(rank) = rank {
         reply_rank(ctx, rank);
     }
-    values.reply_all(ctx, outcome.values.into_iter());
+    let has_floats = values.iter().any(|value| matches!(value, Value::Float(_)));
+    ValueFormat::to(ctx, has_floats).reply_all(ctx, values.into_iter());
     Ok(())
 }

@@ -10,10 +10,9 @@
 //! | `keep`       | the maximum number of members, or null                                       |
 //! | `dimensions` | for each a map: `name`, `direction` (`asc`, `desc`), `type` (`int`, `float`) |
 
-use crate::boards;
 use crate::commands::args::Args;
 use crate::error::Error;
-use crate::model::board::{Direction, Kind, Ties};
+use crate::model::board::{Board, Direction, Kind};
 use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::key::ReadKey;
 use crate::server::{Context, Str};
@@ -31,7 +30,7 @@ pub const SPEC: Spec = Spec {
 pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
     let key = ReadKey::open(ctx, Args::new(arguments).string()?);
     let ctx = key.ctx();
-    let Some(board) = boards::board_in(&key)? else {
+    let Some(board) = key.value::<Board>()? else {
         ctx.reply_null();
         return Ok(());
     };
@@ -45,12 +44,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     ctx.reply_count(board.len());
     ctx.reply_bytes(b"distinct");
     ctx.reply_count(board.distinct());
-    let ties = match schema.ties() {
-        Ties::First => "first",
-        Ties::Last => "last",
-        Ties::Name => "name",
-    };
-    entry("ties", ties);
+    entry("ties", &schema.ties().word().to_lowercase());
     ctx.reply_bytes(b"keep");
     match schema.keep() {
         None => ctx.reply_null(),

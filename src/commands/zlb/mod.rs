@@ -22,7 +22,7 @@ pub mod set;
 
 use super::args::{Args, flag, once};
 use crate::error::Error;
-use crate::model::board::{Dimension, Entry, Kind, Range, Ranking, Value};
+use crate::model::board::{Dimension, Kind, Range, Ranking, Schema, Value};
 use crate::server::Context;
 use crate::server::command::Arg;
 
@@ -33,35 +33,41 @@ const WITH_RANK: Arg = Arg::block(c"rank", &[Arg::flag(c"withrank", c"WITHRANK")
 
 const WITH_VALUES: Arg = Arg::flag(c"withvalues", c"WITHVALUES").optional();
 
-/// The fields of each member that a client requested in addition to the name.
+/// The options of commands that return members.
 #[derive(Default)]
 struct Details {
     rank: Option<Ranking>,
     values: bool,
-    /// Whether the last keyword was WITHRANK. Only then may DENSE or COMPETITION follow.
-    is_after_rank: bool,
+    /// REV, which only ZLB.RANGE accepts.
+    is_reversed: bool,
 }
 
 impl Details {
-    /// Parses a keyword of `[WITHRANK [DENSE | COMPETITION]] [WITHVALUES]`.
-    fn take(&mut self, keyword: &[u8]) -> Result<(), Error> {
-        let is_after_rank = std::mem::take(&mut self.is_after_rank);
-        match keyword {
-            b"WITHRANK" => {
-                self.is_after_rank = true;
-                once(&mut self.rank, Ranking::Plain)
+    /// Parses `[REV] [WITHRANK [DENSE | COMPETITION]] [WITHVALUES]`.
+    fn parse(args: &mut Args<'_>) -> Result<Details, Error> {
+        let mut details = Details::default();
+        // DENSE and COMPETITION may only follow WITHRANK.
+        let mut is_after_rank = false;
+        while let Some(keyword) = args.trailing_keyword()? {
+            match keyword.bytes() {
+                b"REV" => flag(&mut details.is_reversed)?,
+                b"WITHRANK" => once(&mut details.rank, Ranking::Plain)?,
+                b"WITHVALUES" => flag(&mut details.values)?,
+                keyword if is_after_rank => details.rank = Some(shared_ranking(keyword)?),
+                _ => return Err(Error::Syntax),
             }
-            b"DENSE" if is_after_rank => {
-                self.rank = Some(Ranking::Dense);
-                Ok(())
-            }
-            b"COMPETITION" if is_after_rank => {
-                self.rank = Some(Ranking::Competition);
-                Ok(())
-            }
-            b"WITHVALUES" => flag(&mut self.values),
-            _ => Err(Error::Syntax),
+            is_after_rank = keyword.bytes() == b"WITHRANK";
         }
+        Ok(details)
+    }
+}
+
+/// Parses `DENSE` or `COMPETITION`.
+fn shared_ranking(keyword: &[u8]) -> Result<Ranking, Error> {
+    match keyword {
+        b"DENSE" => Ok(Ranking::Dense),
+        b"COMPETITION" => Ok(Ranking::Competition),
+        _ => Err(Error::Syntax),
     }
 }
 
@@ -79,47 +85,38 @@ struct ValueFormat {
 }
 
 impl ValueFormat {
-    fn to(ctx: &Context, dimensions: &[Dimension]) -> ValueFormat {
-        let has_floats = dimensions.iter().any(|dimension| dimension.kind == Kind::Float);
+    fn to(ctx: &Context, has_floats: bool) -> ValueFormat {
         ValueFormat { as_doubles: has_floats && ctx.is_resp3() }
     }
 
-    fn reply(self, ctx: &Context, value: Value) {
-        match value {
-            Value::Int(number) => ctx.reply_integer(number),
-            Value::Float(number) if self.as_doubles => ctx.reply_double(number),
-            Value::Float(_) => ctx.reply_bytes(value.to_string().as_bytes()),
-        }
-    }
-
     fn reply_all(self, ctx: &Context, values: impl Iterator<Item = Value>) {
-        values.for_each(|value| self.reply(ctx, value));
+        for value in values {
+            match value {
+                Value::Int(number) => ctx.reply_integer(number),
+                Value::Float(number) if self.as_doubles => ctx.reply_double(number),
+                Value::Float(_) => ctx.reply_bytes(value.to_string().as_bytes()),
+            }
+        }
     }
 }
 
 /// Replies with members in order. With details, each member is an array `[rank, member, value ...]` of the requested
 /// fields.
-fn reply_members(ctx: &Context, members: Range<'_>, dimensions: &[Dimension], details: &Details) {
+fn reply_members(ctx: &Context, members: Range<'_>, schema: &Schema, details: &Details) {
     ctx.reply_array(members.len());
-    let parts = usize::from(details.rank.is_some()) + 1 + if details.values { dimensions.len() } else { 0 };
-    let values = ValueFormat::to(ctx, dimensions);
-    let reply_entry = |entry: Entry<'_>| {
+    let parts = usize::from(details.rank.is_some()) + 1 + if details.values { schema.dimensions().len() } else { 0 };
+    let values = ValueFormat::to(ctx, schema.has_floats());
+    for (rank, entry) in members.ranked(details.rank.unwrap_or_default()) {
+        if parts > 1 {
+            ctx.reply_array(parts);
+        }
+        if details.rank.is_some() {
+            ctx.reply_count(rank);
+        }
         ctx.reply_bytes(entry.member);
         if details.values {
             values.reply_all(ctx, entry.values.iter());
         }
-    };
-    match details.rank {
-        Some(ranking) => members.ranked(ranking).for_each(|(rank, entry)| {
-            ctx.reply_array(parts);
-            ctx.reply_count(rank);
-            reply_entry(entry);
-        }),
-        None if details.values => members.for_each(|entry| {
-            ctx.reply_array(parts);
-            reply_entry(entry);
-        }),
-        None => members.for_each(|entry| ctx.reply_bytes(entry.member)),
     }
 }
 

@@ -5,10 +5,9 @@
 //! an array `[rank, member, value ...]` of the requested fields.
 
 use super::{Details, WITH_RANK, WITH_VALUES, reply_members};
-use crate::boards;
-use crate::commands::args::{Args, flag};
+use crate::commands::args::Args;
 use crate::error::Error;
-use crate::model::board::Order;
+use crate::model::board::{Board, Order};
 use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::key::ReadKey;
 use crate::server::{Context, Str};
@@ -33,23 +32,14 @@ pub const SPEC: Spec = Spec {
 pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
     let mut args = Args::new(arguments);
     let (key, start, stop) = (args.string()?, args.integer()?, args.integer()?);
-    let (mut is_reversed, mut details) = (false, Details::default());
-    while let Some(keyword) = args.trailing_keyword()? {
-        match keyword.bytes() {
-            b"REV" => {
-                details.is_after_rank = false;
-                flag(&mut is_reversed)?;
-            }
-            keyword => details.take(keyword)?,
-        }
-    }
+    let details = Details::parse(&mut args)?;
     let key = ReadKey::open(ctx, key);
     let ctx = key.ctx();
-    let Some(board) = boards::board_in(&key)? else {
+    let Some(board) = key.value::<Board>()? else {
         ctx.reply_array(0);
         return Ok(());
     };
-    let order = if is_reversed { Order::WorstFirst } else { Order::BestFirst };
-    reply_members(ctx, board.range(start, stop, order), board.schema().dimensions(), &details);
+    let order = if details.is_reversed { Order::WorstFirst } else { Order::BestFirst };
+    reply_members(ctx, board.range(start, stop, order), board.schema(), &details);
     Ok(())
 }

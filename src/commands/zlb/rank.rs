@@ -8,11 +8,10 @@
 //! | `COMPETITION` | 0 | 1 | 1 | 3 | the number of better members           |
 //! | `DENSE`       | 0 | 1 | 1 | 2 | the number of better tuples            |
 
-use super::{RANKING, reply_rank};
-use crate::boards;
+use super::{RANKING, reply_rank, shared_ranking};
 use crate::commands::args::{Args, once};
 use crate::error::Error;
-use crate::model::board::Ranking;
+use crate::model::board::Board;
 use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::key::ReadKey;
 use crate::server::{Context, Str};
@@ -32,15 +31,11 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let (key, member) = (args.string()?, args.string()?);
     let mut ranking = None;
     while let Some(keyword) = args.trailing_keyword()? {
-        match keyword.bytes() {
-            b"DENSE" => once(&mut ranking, Ranking::Dense)?,
-            b"COMPETITION" => once(&mut ranking, Ranking::Competition)?,
-            _ => return Err(Error::Syntax),
-        }
+        once(&mut ranking, shared_ranking(keyword.bytes())?)?;
     }
     let key = ReadKey::open(ctx, key);
     let ctx = key.ctx();
-    let board = boards::board_in(&key)?;
+    let board = key.value::<Board>()?;
     reply_rank(ctx, board.and_then(|board| board.rank(member.bytes(), ranking.unwrap_or_default())));
     Ok(())
 }

@@ -5,9 +5,9 @@
 //! If the key is missing, the position is 0.
 
 use super::value;
-use crate::boards;
 use crate::commands::args::Args;
 use crate::error::Error;
+use crate::model::board::Board;
 use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::key::ReadKey;
 use crate::server::{Context, Str};
@@ -26,7 +26,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let mut args = Args::new(arguments);
     let key = ReadKey::open(ctx, args.string()?);
     let ctx = key.ctx();
-    let Some(board) = boards::board_in(&key)? else {
+    let Some(board) = key.value::<Board>()? else {
         while !args.is_empty() {
             args.float()?;
         }

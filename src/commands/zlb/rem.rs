@@ -2,7 +2,7 @@
 //!
 //! Removes members, and returns how many were on the board. An empty board keeps its key.
 
-use crate::boards::OpenBoard;
+use crate::boards;
 use crate::commands::KEY_AND_MEMBERS;
 use crate::commands::args::Args;
 use crate::error::Error;
@@ -22,9 +22,7 @@ pub const SPEC: Spec = Spec {
 pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
     let mut args = Args::new(arguments);
     let (key, members) = (args.string()?, args.strings()?);
-    let mut open = OpenBoard::open(ctx, key)?.ok_or(Error::NoBoard)?;
-    let removed = open.edit().remove(members);
-    open.commit();
+    let removed = boards::change(ctx, key, |edit| Ok(edit.remove(members)))?;
     ctx.reply_count(removed);
     Ok(())
 }

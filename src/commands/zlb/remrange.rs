@@ -3,7 +3,7 @@
 //! Removes the members from index `start` to `stop`, both inclusive, and returns their number. Index 0 is the best
 //! member, as in ZLB.RANGE without REV. An empty board keeps its key.
 
-use crate::boards::OpenBoard;
+use crate::boards;
 use crate::commands::args::Args;
 use crate::error::Error;
 use crate::server::command::{Access, Arg, Keys, Spec};
@@ -22,9 +22,7 @@ pub const SPEC: Spec = Spec {
 pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
     let mut args = Args::new(arguments);
     let (key, start, stop) = (args.string()?, args.integer()?, args.integer()?);
-    let mut open = OpenBoard::open(ctx, key)?.ok_or(Error::NoBoard)?;
-    let removed = open.edit().remove_range(start, stop);
-    open.commit();
+    let removed = boards::change(ctx, key, |edit| Ok(edit.remove_range(start, stop)))?;
     ctx.reply_count(removed);
     Ok(())
 }

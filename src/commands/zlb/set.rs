@@ -12,11 +12,11 @@
 //! options.
 
 use super::{reply_rank, value};
-use crate::boards::{OpenBoard, Rows};
+use crate::boards;
 use crate::commands::CONDITION;
 use crate::commands::args::{Args, flag, once};
 use crate::error::Error;
-use crate::model::board::{Condition, Dimension, Ranking, SetOptions, When};
+use crate::model::board::{Condition, Dimension, Ranking, SetOptions, Value};
 use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::{Context, Str};
 
@@ -44,21 +44,21 @@ fn split<'a>(rest: &'a [Str<'a>], dimensions: usize) -> Result<Parts<'a>, Error>
     if rows.is_empty() || !words.iter().all(|&word| is_option(word)) {
         return Err(Error::ValueCount);
     }
-    let (mut condition, mut when, mut with_rank) = (None, None, false);
+    let (mut condition, mut best, mut with_rank) = (None, false, false);
     let mut words = Args::new(words);
     while let Some(keyword) = words.trailing_keyword()? {
         match keyword.bytes() {
             b"NX" => once(&mut condition, Condition::Absent)?,
             b"XX" => once(&mut condition, Condition::Present)?,
-            b"BEST" => once(&mut when, When::Better)?,
+            b"BEST" => flag(&mut best)?,
             _ => flag(&mut with_rank)?,
         }
     }
-    let options = SetOptions { condition: condition.unwrap_or_default(), when: when.unwrap_or_default() };
-    Ok((options, with_rank, rows))
+    Ok((SetOptions { condition: condition.unwrap_or_default(), best }, with_rank, rows))
 }
 
-pub(super) fn rows<'a>(words: &'a [Str<'a>], dimensions: &[Dimension]) -> Result<Rows<'a>, Error> {
+/// Parses the values in rows of a member and its values.
+pub(super) fn values(words: &[Str<'_>], dimensions: &[Dimension]) -> Result<Vec<Value>, Error> {
     let mut values = Vec::with_capacity(words.len());
     for row in words.chunks_exact(1 + dimensions.len()) {
         for (text, dimension) in row[1..].chunks(1).zip(dimensions) {
@@ -67,7 +67,7 @@ pub(super) fn rows<'a>(words: &'a [Str<'a>], dimensions: &[Dimension]) -> Result
             values.push(value.map_err(|error| if is_option(text[0]) { Error::Syntax } else { error })?);
         }
     }
-    Ok(Rows { words, values, dimensions: dimensions.len() })
+    Ok(values)
 }
 
 pub const SPEC: Spec = Spec {
@@ -89,17 +89,16 @@ pub const SPEC: Spec = Spec {
 pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
     let mut args = Args::new(arguments);
     let (key, rest) = (args.string()?, args.strings()?);
-    let mut open = OpenBoard::open(ctx, key)?.ok_or(Error::NoBoard)?;
-    let mut edit = open.edit();
-
-    let dimensions = edit.board().schema().dimensions();
-    let (options, with_rank, words) = split(rest, dimensions.len())?;
-    let rows = rows(words, dimensions)?;
-    let ranked = if with_rank { Some(rows.only_member().ok_or(Error::Syntax)?) } else { None };
-
-    let added = edit.set(&rows, options)?;
-    let rank = ranked.map(|member| edit.board().rank(member, Ranking::Plain));
-    open.commit();
+    let (added, rank) = boards::change(ctx, key, |edit| {
+        let dimensions = edit.board().schema().dimensions();
+        let (options, with_rank, words) = split(rest, dimensions.len())?;
+        let values = values(words, dimensions)?;
+        if with_rank && values.len() > dimensions.len() {
+            return Err(Error::Syntax);
+        }
+        let added = edit.set(words, &values, options)?;
+        Ok((added, with_rank.then(|| edit.board().rank(words[0].bytes(), Ranking::Plain))))
+    })?;
     match rank {
         None => ctx.reply_count(added),
         Some(rank) => {

@@ -39,11 +39,7 @@ pub(super) const DUPLICATE: DecodeError = DecodeError::Invalid("duplicate member
 impl Board {
     pub fn encode(&self, out: &mut impl Writer) {
         out.number(VERSION);
-        out.number(match self.schema.ties() {
-            Ties::First => 0,
-            Ties::Last => 1,
-            Ties::Name => 2,
-        });
+        out.number(self.schema.ties() as u64);
         out.number(self.schema.keep().map_or(0, NonZeroU64::get));
         out.number(self.schema.dimensions().len() as u64);
         for dimension in self.schema.dimensions() {
@@ -104,12 +100,12 @@ impl Board {
         let name = input.take(length)?;
         check_name(name).map_err(|_| MALFORMED)?;
         words.clear();
-        for (at, dimension) in self.schema.dimensions().iter().enumerate() {
+        for dimension in self.schema.dimensions() {
             let value = match dimension.kind {
                 Kind::Int => Value::Int(unzigzag(input.varint()?)),
                 Kind::Float => Value::Float(input.double()?),
             };
-            words.push(value.to_word(dimension, at).map_err(|_| MALFORMED)?);
+            words.push(value.to_word(dimension).map_err(|_| MALFORMED)?);
         }
         if self.tree.len() > 0 {
             let last = self.tree.last();
@@ -137,12 +133,8 @@ fn decode_schema(input: &mut impl Reader) -> Result<Schema, DecodeError> {
     if version != VERSION {
         return Err(DecodeError::Format { found: version, known: VERSION });
     }
-    let ties = match number()? {
-        0 => Ties::First,
-        1 => Ties::Last,
-        2 => Ties::Name,
-        _ => return Err(SCHEMA),
-    };
+    let ties = usize::try_from(number()?).ok().and_then(|ties| Ties::ALL.get(ties));
+    let ties = *ties.ok_or(SCHEMA)?;
     let keep = NonZeroU64::new(number()?);
     let count = number()?;
     if count > MAX_DIMENSIONS as u64 {
@@ -150,13 +142,12 @@ fn decode_schema(input: &mut impl Reader) -> Result<Schema, DecodeError> {
     }
     let mut dimensions = Vec::new();
     for _ in 0..count {
-        let (direction, kind) = match input.number()? {
-            0 => (Direction::Desc, Kind::Int),
-            1 => (Direction::Asc, Kind::Int),
-            2 => (Direction::Desc, Kind::Float),
-            3 => (Direction::Asc, Kind::Float),
-            _ => return Err(SCHEMA),
-        };
+        let bits = input.number()?;
+        if bits > 3 {
+            return Err(SCHEMA);
+        }
+        let direction = if bits & 1 == 0 { Direction::Desc } else { Direction::Asc };
+        let kind = if bits & 2 == 0 { Kind::Int } else { Kind::Float };
         let name = input.bytes()?.as_ref().into();
         dimensions.push(Dimension { name, direction, kind });
     }

@@ -11,14 +11,12 @@ pub enum BoardError {
     ValueCount,
     /// No dimension at this position.
     UnknownDimension,
-    /// A float for an INT dimension, or an integer for a FLOAT dimension, at this position.
-    WrongKind(usize),
-    /// A NaN or an infinity in the dimension at this position, as an argument or as the result of INCR.
-    NotFinite(usize),
-    /// An INCR of the dimension at this position would exceed the signed 64-bit range.
-    Overflow(usize),
-    /// The call could exceed [`MAX_MEMBERS`](super::MAX_MEMBERS).
+    /// A float for an INT dimension, or an integer for a FLOAT dimension.
+    WrongKind,
+    /// A NaN or an infinity, as an argument or as the result of INCR.
+    NotFinite,
+    /// An INCR would exceed the signed 64-bit range.
+    Overflow,
+    /// The call could exceed [`MAX_MEMBERS`](super::MAX_MEMBERS), or a name is longer than 2^32 - 16 bytes.
     Full,
-    /// A member's name is longer than 2^32 - 16 bytes.
-    NameTooLong,
 }

@@ -18,12 +18,10 @@
 
 mod codec;
 mod error;
-mod footprint;
+mod memory;
 mod merge;
 mod names;
-mod ranked;
 mod read;
-mod relocate;
 mod schema;
 mod slab;
 mod tree;
@@ -34,7 +32,7 @@ pub use error::BoardError;
 pub use merge::{Combine, Merge};
 pub use read::{Entry, Order, Range, Ranking};
 pub use schema::{Dimension, Direction, Kind, Schema, Ties};
-pub use update::{Assignment, Condition, Incremented, SetOptions, When};
+pub use update::{Assignment, Condition, RemovedRange, SetOptions};
 pub use value::Value;
 
 use crate::model::index::Index;
@@ -91,8 +89,8 @@ impl Board {
         if values.len() != dimensions.len() {
             return Err(BoardError::ValueCount);
         }
-        for (at, (value, dimension)) in values.iter().zip(dimensions).enumerate() {
-            words.push(value.to_word(dimension, at)?);
+        for (value, dimension) in values.iter().zip(dimensions) {
+            words.push(value.to_word(dimension)?);
         }
         Ok(())
     }

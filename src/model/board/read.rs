@@ -67,10 +67,7 @@ impl Board {
         Some(match ranking {
             Ranking::Plain => self.tree.rank(position),
             Ranking::Dense => self.tree.dense_rank(position),
-            Ranking::Competition => {
-                let words = self.tree.words(position);
-                self.tree.rank(self.tree.seek(|row, _| row < words))
-            }
+            Ranking::Competition => self.tree.rank(self.tree.seek(self.tree.words(position), |_| false)),
         })
     }
 
@@ -83,12 +80,8 @@ impl Board {
     pub fn rank_of(&self, values: &[Value]) -> Result<u64, BoardError> {
         let mut words = Vec::with_capacity(values.len());
         self.words(values, &mut words)?;
-        let words = words.as_slice();
-        let position = match self.schema.ties() {
-            Ties::First | Ties::Name => self.tree.seek(|row, _| row <= words),
-            Ties::Last => self.tree.seek(|row, _| row < words),
-        };
-        Ok(self.tree.rank(position))
+        let ties = self.schema.ties();
+        Ok(self.tree.rank(self.tree.seek(&words, |_| ties != Ties::Last)))
     }
 
     /// Returns the members from index `start` to `stop`, both inclusive. As in ZRANGE, negative indexes count from the
@@ -140,52 +133,27 @@ impl Board {
 /// The iterator over the members of a range.
 #[derive(Clone, Debug)]
 pub struct Range<'a> {
-    pub(super) board: &'a Board,
-    pub(super) next: Option<Cursor<'a>>,
-    /// The position of `next`. The best member has position 0.
-    pub(super) position: u64,
-    pub(super) left: u64,
-    pub(super) order: Order,
-}
-
-impl<'a> Range<'a> {
-    /// Returns the member of a row, and a function that returns the next row.
-    fn step(board: &'a Board, row: Cursor<'a>, order: Order) -> (Entry<'a>, impl FnOnce() -> Option<Cursor<'a>>) {
-        let entry =
-            Entry { member: board.names.name(row.id()), values: Values::new(board.schema.dimensions(), row.words()) };
-        let next = move || match order {
-            Order::BestFirst => row.after(),
-            Order::WorstFirst => row.before(),
-        };
-        (entry, next)
-    }
+    board: &'a Board,
+    next: Option<Cursor<'a>>,
+    /// The position of the first member. The best member has position 0.
+    position: u64,
+    left: u64,
+    order: Order,
 }
 
 impl<'a> Iterator for Range<'a> {
     type Item = Entry<'a>;
 
     fn next(&mut self) -> Option<Entry<'a>> {
-        let (entry, next) = Range::step(self.board, self.next?, self.order);
+        let row = self.next?;
         self.left = self.left.saturating_sub(1);
-        self.next = if self.left == 0 { None } else { next() };
-        self.position = match self.order {
-            Order::BestFirst => self.position + 1,
-            Order::WorstFirst => self.position.saturating_sub(1),
+        self.next = match self.order {
+            _ if self.left == 0 => None,
+            Order::BestFirst => row.after(),
+            Order::WorstFirst => row.before(),
         };
-        Some(entry)
-    }
-
-    /// Does not update `self` for each member, so it is faster than calls of `next`.
-    fn fold<B, F: FnMut(B, Entry<'a>) -> B>(self, init: B, mut f: F) -> B {
-        let Range { board, next, mut left, order, .. } = self;
-        let (mut result, mut at) = (init, next);
-        while let Some(row) = at {
-            let (entry, next) = Range::step(board, row, order);
-            result = f(result, entry);
-            left = left.saturating_sub(1);
-            at = if left == 0 { None } else { next() };
-        }
-        result
+        let values = Values::new(self.board.schema.dimensions(), row.words());
+        Some(Entry { member: self.board.names.name(row.id()), values })
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -194,3 +162,47 @@ impl<'a> Iterator for Range<'a> {
 }
 
 impl ExactSizeIterator for Range<'_> {}
+
+impl<'a> Range<'a> {
+    /// Adds ranks to the members. Ranks count from the best member, also with REV. O(log n) once, and O(1) amortized
+    /// per member.
+    pub fn ranked(mut self, ranking: Ranking) -> impl Iterator<Item = (u64, Entry<'a>)> {
+        let mut position = self.position;
+        let mut last: Option<(&[u64], u64)> = None;
+        std::iter::from_fn(move || {
+            let row = self.next?;
+            let rank = match last {
+                _ if ranking == Ranking::Plain => position,
+                Some((words, rank)) if words == row.words() => rank,
+                _ => self.shared_rank(row, position, last.map(|(_, rank)| rank), ranking),
+            };
+            last = Some((row.words(), rank));
+            position = match self.order {
+                Order::BestFirst => position + 1,
+                Order::WorstFirst => position.saturating_sub(1),
+            };
+            self.next().map(|entry| (rank, entry))
+        })
+    }
+
+    /// Returns the rank of the next row, which is at `position` of the board. The row must be the first one of the
+    /// iteration, or have other words than the previous row, whose rank is `last`.
+    fn shared_rank(&self, row: Cursor<'a>, position: u64, last: Option<u64>, ranking: Ranking) -> u64 {
+        let tree = &self.board.tree;
+        let first_equal = || tree.rank(tree.seek(row.words(), |_| false));
+        match (ranking, self.order, last) {
+            (Ranking::Dense, _, None) => tree.dense_rank(tree.position_of(row.id(), &self.board.names)),
+            (Ranking::Dense, Order::BestFirst, Some(last)) => last + 1,
+            (Ranking::Dense, Order::WorstFirst, Some(last)) => last.saturating_sub(1),
+            (_, Order::BestFirst, None) => first_equal(),
+            (_, Order::BestFirst, Some(_)) => position,
+            // The rank is the position of the first row with equal words. If that row is outside the range, a lookup
+            // finds it.
+            (_, Order::WorstFirst, _) => {
+                let equals = std::iter::successors(Some(row), |at| at.before()).take(self.left as usize + 1);
+                let equals = equals.take_while(|at| at.words() == row.words()).count() as u64;
+                if equals > self.left { first_equal() } else { position + 1 - equals }
+            }
+        }
+    }
+}

@@ -36,6 +36,19 @@ pub enum Ties {
     Name,
 }
 
+impl Ties {
+    /// All rules. Encoded boards contain a rule's index.
+    pub const ALL: [Ties; 3] = [Ties::First, Ties::Last, Ties::Name];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            Ties::First => "FIRST",
+            Ties::Last => "LAST",
+            Ties::Name => "NAME",
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dimension {
     /// Any bytes, case-sensitive and unique on the board.
@@ -72,6 +85,10 @@ impl Schema {
     /// Returns the 1 to 64 dimensions, the most significant first.
     pub fn dimensions(&self) -> &[Dimension] {
         &self.dimensions
+    }
+
+    pub fn has_floats(&self) -> bool {
+        self.dimensions.iter().any(|dimension| dimension.kind == Kind::Float)
     }
 
     pub fn find(&self, name: &[u8]) -> Option<usize> {

@@ -19,9 +19,18 @@ impl<T: Default> Slab<T> {
         self.items.len() - self.vacant.len()
     }
 
-    /// Returns the allocated bytes, without what the items own.
-    pub(super) fn bytes(&self) -> usize {
-        self.items.bytes() + self.vacant.capacity() * size_of::<u32>()
+    /// Returns the allocated bytes. `owned` returns the bytes that an item owns. Their sum is estimated from `samples`
+    /// evenly spread items. 0 reads all items.
+    pub(super) fn bytes(&self, samples: usize, owned: impl Fn(&T) -> usize) -> usize {
+        let slots = self.items.len();
+        let step = if samples == 0 { 1 } else { slots.div_ceil(samples).max(1) };
+        let (mut seen, mut sum) = (0usize, 0usize);
+        for id in (0..slots as u32).step_by(step) {
+            seen += 1;
+            sum += owned(&self[id]);
+        }
+        let estimate = (sum as u128 * slots as u128).checked_div(seen as u128).unwrap_or(0) as usize;
+        self.items.bytes() + self.vacant.capacity() * size_of::<u32>() + estimate
     }
 
     /// Stores an item and returns its ID. The caller keeps the number of items far below
@@ -46,15 +55,6 @@ impl<T: Default> Slab<T> {
 
     pub(super) fn chunks_mut(&mut self) -> &mut [Vec<T>] {
         self.items.chunks_mut()
-    }
-
-    /// Returns every `step`-th slot. Vacant slots have default values.
-    pub(super) fn sample(&self, step: usize) -> impl Iterator<Item = &T> {
-        (0..self.items.len() as u32).step_by(step.max(1)).map(|id| &self[id])
-    }
-
-    pub(super) fn slots(&self) -> usize {
-        self.items.len()
     }
 }
 

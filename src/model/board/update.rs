@@ -36,29 +36,11 @@ pub enum Condition {
     Present,
 }
 
-/// Which values SET may give to a member that is on the board.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum When {
-    #[default]
-    Always,
-    /// BEST: only values that are better than the current ones.
-    Better,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct SetOptions {
     pub condition: Condition,
-    pub when: When,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub struct Incremented {
-    /// The member's values after the increments. If KEEP does not admit a new member, these are the values that the
-    /// member would have had.
-    pub values: Vec<Value>,
-    /// Whether the board changed. False if all values stay the same, or if KEEP does not admit a new member.
-    pub changed: bool,
-    pub added: bool,
+    /// BEST: a member on the board gets only values that are better than its current ones.
+    pub best: bool,
 }
 
 /// The result of REMRANGE.
@@ -67,16 +49,8 @@ pub struct RemovedRange {
     /// The position of the first removed member, or 0.
     pub first: u64,
     pub count: u64,
-    /// The board that must replace this board, if any.
-    pub rest: Option<Board>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Placed {
-    /// The member has these values already, or KEEP does not admit it.
-    Unchanged,
-    Moved,
-    Added,
+    /// The former contents of the board, if the board was built again. The caller can free them in another thread.
+    pub former: Option<Board>,
 }
 
 impl Board {
@@ -95,8 +69,7 @@ impl Board {
     /// values keeps its place among ties. Returns the number of added members. O(log n) per member.
     ///
     /// # Errors
-    /// [`BoardError::ValueCount`], [`BoardError::WrongKind`], [`BoardError::NotFinite`], [`BoardError::NameTooLong`],
-    /// [`BoardError::Full`].
+    /// [`BoardError::ValueCount`], [`BoardError::WrongKind`], [`BoardError::NotFinite`], [`BoardError::Full`].
     pub fn set(
         &mut self,
         assignments: &[Assignment],
@@ -110,33 +83,32 @@ impl Board {
         }
         self.check_room(assignments.len())?;
 
-        let rows = words.chunks_exact(self.schema.dimensions().len());
         if let [only] = assignments {
-            let outcome = self.set_one(only.member, &words, options, &mut effect);
-            return Ok(u64::from(outcome == Placed::Added));
+            return Ok(u64::from(self.set_one(only.member, &words, options, &mut effect)));
         }
         // With KEEP, a later member of the call may remove a member that the call added, and a removed member may be
         // added again. So a member counts as added if it was absent before the call and is present after it.
         let absent: HashSet<&[u8]> =
             assignments.iter().map(|a| a.member).filter(|m| self.find(m).1.is_none()).collect();
-        for (assignment, row) in assignments.iter().zip(rows) {
+        for (assignment, row) in assignments.iter().zip(words.chunks_exact(self.schema.dimensions().len())) {
             self.set_one(assignment.member, row, options, &mut effect);
         }
         Ok(absent.into_iter().filter(|m| self.find(m).1.is_some()).count() as u64)
     }
 
     /// Increments dimensions of a member, in order (INCR). Dimensions are given by position. A new member starts at
-    /// zeros. O(log n).
+    /// zeros. Returns the member's values after the increments. If KEEP does not admit a new member, these are the
+    /// values that the member would have had. Calls `effect` if the board changes. O(log n).
     ///
     /// # Errors
-    /// [`BoardError::UnknownDimension`], [`BoardError::WrongKind`], [`BoardError::NameTooLong`], [`BoardError::Full`].
-    /// [`BoardError::Overflow`] and [`BoardError::NotFinite`] if the result of any single step is out of range.
+    /// [`BoardError::UnknownDimension`], [`BoardError::WrongKind`], [`BoardError::Full`]. [`BoardError::Overflow`] and
+    /// [`BoardError::NotFinite`] if the result of any single step is out of range.
     pub fn incr(
         &mut self,
         member: &[u8],
         increments: &[(usize, Value)],
         mut effect: impl FnMut(Entry),
-    ) -> Result<Incremented, BoardError> {
+    ) -> Result<Vec<Value>, BoardError> {
         let dimensions = self.schema.dimensions();
         let slot = self.find(member);
         let mut values: Vec<Value> = match slot.1 {
@@ -148,14 +120,14 @@ impl Board {
         };
         for &(at, by) in increments {
             let value = values.get_mut(at).ok_or(BoardError::UnknownDimension)?;
-            *value = value.plus(by, at)?;
+            *value = value.plus(by)?;
         }
         let mut words = Vec::with_capacity(values.len());
         self.words(&values, &mut words)?;
         check_name(member)?;
         self.check_room(1)?;
-        let outcome = self.put(member, slot, &words, &mut effect);
-        Ok(Incremented { values, changed: outcome != Placed::Unchanged, added: outcome == Placed::Added })
+        self.put(member, slot, &words, &mut effect);
+        Ok(values)
     }
 
     /// Removes a member (REM). Returns false if the member is not on the board. O(log n).
@@ -167,25 +139,21 @@ impl Board {
     }
 
     /// Removes the members from index `start` to `stop`, as in [`Board::range`] (REMRANGE). If more members are removed
-    /// than remain, this board stays unchanged, and the result has a new board with the remaining members. The caller
-    /// must replace this board, and can free it in another thread. O(log n) per removed member, or O(1) per remaining
-    /// member, whichever is less.
+    /// than remain, builds the board again from the remaining members. O(log n) per removed member, or O(1) per
+    /// remaining member, whichever is less.
     pub fn remove_range(&mut self, start: i64, stop: i64) -> RemovedRange {
         let (first, count) = self.span(start, stop);
-        let stay = self.len() - count;
-        if count > stay {
+        if count > self.len() - count {
             let before = self.iter(Order::BestFirst).take(first as usize);
             let behind = self.range((first + count).cast_signed(), -1, Order::BestFirst);
             let entries = before.chain(behind).map(|entry| (entry.values.words(), entry.member));
-            return RemovedRange { first, count, rest: Some(Board::in_order(self.schema.clone(), entries)) };
+            let rest = Board::in_order(self.schema.clone(), entries);
+            return RemovedRange { first, count, former: Some(std::mem::replace(self, rest)) };
         }
         for _ in 0..count {
-            let position = self.tree.at_rank(first);
-            let id = self.tree.id(position);
-            let hash = self.index.hash(self.names.name(id));
-            self.drop_member(hash, id, position);
+            self.remove_at(self.tree.at_rank(first));
         }
-        RemovedRange { first, count, rest: None }
+        RemovedRange { first, count, former: None }
     }
 
     /// Creates a board from distinct members, best first. O(1) per member.
@@ -206,92 +174,78 @@ impl Board {
         self.tree.append(words, id, &mut self.names);
     }
 
-    fn set_one(&mut self, member: &[u8], words: &[u64], options: SetOptions, effect: &mut impl FnMut(Entry)) -> Placed {
+    /// Sets the values of a member, if the options allow it. Returns whether the member was added.
+    fn set_one(&mut self, member: &[u8], words: &[u64], options: SetOptions, effect: &mut impl FnMut(Entry)) -> bool {
         let slot = self.find(member);
-        let refused = match slot.1 {
+        let is_refused = match slot.1 {
             None => options.condition == Condition::Present,
             Some(id) => {
-                let worse = || words > self.tree.words(self.tree.position_of(id, &self.names));
-                options.condition == Condition::Absent || (options.when == When::Better && worse())
+                let is_worse = || words > self.tree.words(self.tree.position_of(id, &self.names));
+                options.condition == Condition::Absent || (options.best && is_worse())
             }
         };
-        if refused { Placed::Unchanged } else { self.put(member, slot, words, effect) }
+        !is_refused && self.put(member, slot, words, effect)
     }
 
-    /// Sets the values of a member, which `words` encodes. `(hash, found)` is the result of [`Board::find`].
+    /// Sets the values of a member, which `words` encodes. `(hash, found)` is the result of [`Board::find`]. Returns
+    /// whether the member was added.
     fn put(
         &mut self,
         member: &[u8],
         (hash, found): (u32, Option<u32>),
         words: &[u64],
         effect: &mut impl FnMut(Entry),
-    ) -> Placed {
-        let outcome = match found {
-            Some(id) => {
-                let position = self.tree.position_of(id, &self.names);
-                if words == self.tree.words(position) {
-                    return Placed::Unchanged; // the member keeps its place among ties
-                }
-                let near = self.tree.seek_near(position, |row, other| self.is_before(row, other, words, member));
-                if let Some(target) = near {
-                    self.tree.shift(position, target, words);
-                } else {
-                    self.tree.remove(position, &mut self.names);
-                    let position = self.seek(words, member);
-                    self.tree.insert(position, words, id, &mut self.names);
-                }
-                Placed::Moved
+    ) -> bool {
+        if let Some(id) = found {
+            let position = self.tree.position_of(id, &self.names);
+            if words == self.tree.words(position) {
+                return false; // the member keeps its place among ties
             }
-            None => {
-                let position = self.seek(words, member);
-                let full = self.schema.keep().is_some_and(|keep| self.len() >= keep.get());
-                if full && self.tree.is_end(position) {
-                    return Placed::Unchanged;
-                }
-                let id = self.names.insert(member);
-                self.index.insert(hash, id);
+            if let Some(target) = self.tree.seek_near(position, words, |at| self.precedes(at, member)) {
+                self.tree.shift(position, target, words);
+            } else {
+                self.tree.remove(position, &mut self.names);
+                let position = self.tree.seek(words, |at| self.precedes(at, member));
                 self.tree.insert(position, words, id, &mut self.names);
-                if full {
-                    self.drop_last();
-                }
-                Placed::Added
             }
-        };
+        } else {
+            let position = self.tree.seek(words, |at| self.precedes(at, member));
+            let is_full = self.schema.keep().is_some_and(|keep| self.len() >= keep.get());
+            if is_full && self.tree.is_end(position) {
+                return false;
+            }
+            let id = self.names.insert(member);
+            self.index.insert(hash, id);
+            self.tree.insert(position, words, id, &mut self.names);
+            if is_full {
+                self.remove_at(self.tree.last());
+            }
+        }
         effect(Entry { member, values: Values::new(self.schema.dimensions(), words) });
-        outcome
+        found.is_none()
     }
 
-    /// Returns the position that a member with these words would get.
-    fn seek(&self, words: &[u64], member: &[u8]) -> Position {
-        self.tree.seek(|row, other| self.is_before(row, other, words, member))
-    }
-
-    /// Whether the row with the words `row` and the ID `id` precedes `member`, if `member` gets the words `words` now.
-    fn is_before(&self, row: &[u64], id: u32, words: &[u64], member: &[u8]) -> bool {
+    /// Whether the row at or below `position` precedes `member`, if `member` gets the same values now.
+    fn precedes(&self, position: Position, member: &[u8]) -> bool {
         match self.schema.ties() {
-            Ties::First => row <= words,
-            Ties::Last => row < words,
-            Ties::Name => row.cmp(words).then_with(|| self.names.name(id).cmp(member)).is_lt(),
+            Ties::First => true,
+            Ties::Last => false,
+            Ties::Name => self.names.name(self.tree.member(position)) < member,
         }
     }
 
-    fn drop_last(&mut self) {
-        let position = self.tree.last();
+    fn remove_at(&mut self, position: Position) {
         let id = self.tree.id(position);
         let hash = self.index.hash(self.names.name(id));
         self.drop_member(hash, id, position);
     }
 
-    /// Removes a member. Other members may get new IDs, so IDs that the caller holds become invalid.
     fn drop_member(&mut self, hash: u32, id: u32, position: Position) {
         self.tree.remove(position, &mut self.names);
         self.index.remove(hash, id);
-        for id in self.names.remove(id) {
-            let hash = self.index.hash(self.names.name(id));
-            let position = self.tree.position_of(id, &self.names);
-            let Some(to) = self.names.move_out(id) else { return };
-            self.index.renumber(hash, id, to);
-            self.tree.renumber(position, to);
+        if let Some(moved) = self.names.remove(id) {
+            self.index.renumber(self.index.hash(self.names.name(id)), moved, id);
+            self.tree.renumber(self.names.leaf(id), moved, id);
         }
     }
 
@@ -306,5 +260,5 @@ pub(super) fn room(len: u64, more: u64) -> bool {
 }
 
 pub(super) fn check_name(member: &[u8]) -> Result<(), BoardError> {
-    if member.len() > MAX_NAME { Err(BoardError::NameTooLong) } else { Ok(()) }
+    if member.len() > MAX_NAME { Err(BoardError::Full) } else { Ok(()) }
 }

@@ -31,26 +31,26 @@ impl Value {
         }
     }
 
-    /// Returns the sum of two values of dimension `at`. A sum is never `-0.0`.
-    pub(super) fn plus(self, more: Value, at: usize) -> Result<Value, BoardError> {
+    /// Returns the sum of two values of one dimension. A sum is never `-0.0`.
+    pub(super) fn plus(self, more: Value) -> Result<Value, BoardError> {
         match (self, more) {
-            (Value::Int(a), Value::Int(b)) => a.checked_add(b).map(Value::Int).ok_or(BoardError::Overflow(at)),
+            (Value::Int(a), Value::Int(b)) => a.checked_add(b).map(Value::Int).ok_or(BoardError::Overflow),
             (Value::Float(a), Value::Float(b)) if (a + b).is_finite() => Ok(Value::Float(a + b + 0.0)),
-            (Value::Float(_), Value::Float(_)) => Err(BoardError::NotFinite(at)),
-            _ => Err(BoardError::WrongKind(at)),
+            (Value::Float(_), Value::Float(_)) => Err(BoardError::NotFinite),
+            _ => Err(BoardError::WrongKind),
         }
     }
 
-    /// Returns the word that represents this value in comparisons. `at` is the position of `dimension`, for errors.
-    pub(super) fn to_word(self, dimension: &Dimension, at: usize) -> Result<u64, BoardError> {
+    /// Returns the word that represents this value in comparisons.
+    pub(super) fn to_word(self, dimension: &Dimension) -> Result<u64, BoardError> {
         let ascending = match (dimension.kind, self) {
             (Kind::Int, Value::Int(v)) => v.cast_unsigned() ^ SIGN,
             (Kind::Float, Value::Float(v)) if v.is_finite() => {
                 let bits = (v + 0.0).to_bits(); // -0.0 + 0.0 is 0.0, so both zeros have the same word
                 if bits & SIGN == 0 { bits | SIGN } else { !bits }
             }
-            (Kind::Float, Value::Float(_)) => return Err(BoardError::NotFinite(at)),
-            _ => return Err(BoardError::WrongKind(at)),
+            (Kind::Float, Value::Float(_)) => return Err(BoardError::NotFinite),
+            _ => return Err(BoardError::WrongKind),
         };
         Ok(match dimension.direction {
             Direction::Asc => ascending,

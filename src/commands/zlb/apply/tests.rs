@@ -1,8 +1,8 @@
 //! Tests that replicas that apply the recorded effects equal their master.
 
 use super::*;
-use crate::boards::{Changes, decode_board, encode_board};
-use crate::model::board::{Board, Condition, Dimension, Direction, Kind, Schema, Ties, Value, When};
+use crate::boards::{Effect, decode_board, encode_board};
+use crate::model::board::{Board, Condition, Dimension, Direction, Kind, Schema, Ties, Value};
 use crate::server::OwnedStr;
 use crate::server::alone::without_a_server;
 use proptest::prelude::*;
@@ -20,8 +20,8 @@ enum Op {
 fn ops() -> impl Strategy<Value = Vec<Op>> {
     let member = || 0..24_u8;
     let condition = prop_oneof![4 => Just(Condition::Any), 1 => Just(Condition::Absent), 1 => Just(Condition::Present)];
-    let options = (condition, prop_oneof![3 => Just(When::Always), 1 => Just(When::Better)])
-        .prop_map(|(condition, when)| SetOptions { condition, when });
+    let options = (condition, prop_oneof![3 => Just(false), 1 => Just(true)])
+        .prop_map(|(condition, best)| SetOptions { condition, best });
     let rows = prop::collection::vec((member(), any::<[i8; 2]>()), 1..5);
     let op = prop_oneof![
         8 => (rows, options).prop_map(|(rows, options)| Op::Set(rows, options)),
@@ -91,8 +91,8 @@ fn written(op: &Op, dimensions: &[Dimension]) -> Vec<OwnedStr> {
 fn run<'k>(edit: &mut Edit<'_, 'k>, op: &Op, words: &'k [Str<'k>], dimensions: &[Dimension]) {
     match op {
         Op::Set(_, options) => {
-            let rows = set::rows(words, dimensions).expect("rows as ZLB.SET takes them");
-            edit.set(&rows, *options).expect("there is room");
+            let values = set::values(words, dimensions).expect("rows as ZLB.SET takes them");
+            edit.set(words, &values, *options).expect("there is room");
         }
         Op::Incr(member, increments) => {
             let increments: Vec<_> = increments.iter().map(|&(at, by)| (at, value(by, &dimensions[at]))).collect();
@@ -125,20 +125,19 @@ proptest! {
             let before = saved(&master);
             let words = written(op, &dimensions);
             let words: Vec<_> = words.iter().map(OwnedStr::as_str).collect();
-            let mut changes = Changes::default();
-            run(&mut changes.edit(&mut master), op, &words, &dimensions);
-            if changes.is_empty() {
-                prop_assert_eq!(&saved(&master), &before);
+            let mut edit = Edit::new(&mut master);
+            run(&mut edit, op, &words, &dimensions);
+            match edit.effect {
+                None => prop_assert_eq!(&saved(&master), &before),
+                Some(effect) => {
+                    let words: Vec<_> = effect.words.iter().collect();
+                    let mut passed_on = Edit::new(&mut replica);
+                    prop_assert_eq!(carry_out(&mut passed_on, effect.name, &words), Ok(true));
+                    let bytes = |effect: &Effect| -> Vec<_> { effect.words.iter().map(|word| word.bytes().to_vec()).collect() };
+                    let told = passed_on.effect.expect("what has changed");
+                    prop_assert_eq!((told.name, bytes(&told)), (effect.name, bytes(&effect)));
+                }
             }
-            changes.commit(|effect, words, _| {
-                let mut passed_on = Changes::default();
-                let fits = carry_out(&mut passed_on.edit(&mut replica), effect, words);
-                assert_eq!(fits, Ok(true));
-                let bytes = |words: &[Str<'_>]| words.iter().map(|word| word.bytes().to_vec()).collect::<Vec<_>>();
-                let mut told = Vec::new();
-                passed_on.commit(|effect, words, _| told.push((effect, bytes(words))));
-                assert_eq!(told, [(effect, bytes(words))]);
-            });
             prop_assert_eq!(saved(&replica), saved(&master));
         }
         let words = encode_board(&master);

@@ -1,15 +1,14 @@
 //! Tests of the board: cases by hand, and random cases that are compared with a simple reference.
 
 mod codec;
-mod footprint;
 mod hand;
+mod memory;
 mod merging;
 mod random;
 mod reading;
 mod reference;
 
 use super::tree::Tree;
-use super::update::{Incremented, RemovedRange};
 use super::*;
 use crate::model::stream::{DecodeError, Reader, Writer};
 use std::num::NonZeroU64;

@@ -64,10 +64,7 @@ impl Reference {
             match self.find(member) {
                 Some(at) => {
                     let order = self.by_values(values, &self.rows[at].values);
-                    if options.condition == Condition::Absent
-                        || order.is_eq()
-                        || (options.when == When::Better && order.is_gt())
-                    {
+                    if options.condition == Condition::Absent || order.is_eq() || (options.best && order.is_gt()) {
                         continue;
                     }
                     self.rows[at].values = values.clone();
@@ -135,7 +132,7 @@ impl Reference {
                         union.incr(member, &increments)?;
                     }
                     Combine::Best => {
-                        let better = SetOptions { when: When::Better, ..SetOptions::default() };
+                        let better = SetOptions { best: true, ..SetOptions::default() };
                         union.set(&[(member.clone(), values.clone())], better);
                     }
                 }

@@ -2,25 +2,23 @@
 
 use super::super::names::Names;
 use super::Tree;
-use super::node::{Node, Row};
+use super::node::{MEMBER, Node, Total};
 use crate::model::chunks::NIL;
 
 impl Tree {
     /// Adds a row at the end of a tree that has only leaves. The row must not precede the last one. The
     /// caller calls [`build_levels`](Tree::build_levels) after the last row. O(1).
     pub(in super::super) fn append(&mut self, words: &[u64], id: u32, names: &mut Names) {
-        let head = self.len == 0 || self.words(self.last()) != words;
+        let is_head = self.total == 0 || self.words(self.last()) != words;
         if self.nodes[self.last].len() + 1 == self.leaf_rows {
             let leaf = self.nodes.insert(Node { prev: self.last, ..Node::default() });
             self.nodes[self.last].next = leaf;
             self.last = leaf;
         }
-        let row = Row { words, id, lead: id, count: 1, heads: 1 };
-        let at = self.nodes[self.last].len();
-        self.nodes[self.last].insert(at, &row, self.leaf_rows);
+        let leaf = &mut self.nodes[self.last];
+        leaf.insert(leaf.len(), words, id, 0, self.leaf_rows);
         names.set_leaf(id, self.last);
-        self.len += 1;
-        self.heads += u32::from(head);
+        self.total += MEMBER + Total::from(is_head);
     }
 
     /// Builds the levels above the leaves. O(n / rows of a leaf).

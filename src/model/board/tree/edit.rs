@@ -8,7 +8,7 @@
 //! so both are rare.
 
 use super::super::names::Names;
-use super::node::{Node, Row};
+use super::node::{MEMBER, Node, Total};
 use super::{Position, Tree};
 use crate::model::chunks::NIL;
 
@@ -16,22 +16,9 @@ impl Tree {
     /// Inserts a member at the position that [`Tree::seek`] returned. O(log n).
     pub(in super::super) fn insert(&mut self, position: Position, words: &[u64], id: u32, names: &mut Names) {
         let Position { leaf, at } = position;
-        let (head, unseats) = self.headship(position, words, false);
         names.set_leaf(id, leaf);
-        let row = Row { words, id, lead: id, count: 1, heads: 1 };
-        self.nodes[leaf].insert(at, &row, self.leaf_rows);
-
-        self.len += 1;
-        self.heads += u32::from(head) - u32::from(unseats);
-        let follower = Position { leaf, at: at + 1 };
-        let follower_leaf = self.leaf_of(follower);
-        self.add(leaf, 1, i32::from(head));
-        if unseats {
-            self.add(follower_leaf, 0, -1);
-        }
-        if at == 0 {
-            self.renew_first(leaf);
-        }
+        self.nodes[leaf].insert(at, words, id, 0, self.leaf_rows);
+        self.count(position, Total::wrapping_add);
         if self.nodes[leaf].len() >= self.leaf_rows {
             self.split(leaf, at, names);
         }
@@ -40,20 +27,10 @@ impl Tree {
     /// Removes the row at `position`. The caller must remove the member from `names` or insert it elsewhere. O(log n).
     pub(in super::super) fn remove(&mut self, position: Position, names: &mut Names) {
         let Position { leaf, at } = position;
-        // The words are compared with the neighbours after the removal.
-        let words = self.words(position).to_vec();
-        let (head, seats) = self.headship(position, &words, true);
-        let follower_leaf = self.leaf_of(Position { leaf, at: at + 1 });
+        self.count(position, Total::wrapping_sub);
         self.nodes[leaf].remove(at, self.stride, self.leaf_rows);
-
-        self.len -= 1;
-        self.heads = self.heads + u32::from(seats) - u32::from(head);
-        self.add(leaf, -1, -i32::from(head));
-        if seats {
-            self.add(follower_leaf, 0, 1);
-        }
         if at == 0 {
-            self.renew_first(leaf);
+            self.update(leaf, 0, true);
         }
         self.rebalance(leaf, names);
     }
@@ -64,12 +41,12 @@ impl Tree {
     pub(in super::super) fn seek_near(
         &self,
         position: Position,
-        before: impl FnMut(&[u64], u32) -> bool,
+        words: &[u64],
+        before: impl Fn(Position) -> bool,
     ) -> Option<usize> {
-        let leaf = &self.nodes[position.leaf];
-        let target = leaf.partition_point(self.stride, before);
-        let inside = |at: usize| at > 0 && at + 1 < leaf.len();
-        let stays = inside(position.at) && target > 0 && target < leaf.len();
+        let target = self.seek_in(position.leaf, words, before);
+        let len = self.nodes[position.leaf].len();
+        let stays = position.at > 0 && position.at + 1 < len && target > 0 && target < len;
         stays.then_some(target - usize::from(target > position.at))
     }
 
@@ -81,80 +58,57 @@ impl Tree {
         let was = leaf.heads_within(low..high + 2, self.stride);
         leaf.shift(position.at, target, words);
         let is = leaf.heads_within(low..high + 2, self.stride);
-        if was != is {
-            let change = is.cast_signed() - was.cast_signed();
-            self.heads = self.heads.wrapping_add_signed(change);
-            self.add(position.leaf, 0, change);
-        }
+        self.update(position.leaf, Total::from(is).wrapping_sub(was.into()), false);
     }
 
-    /// Returns two facts about a row with these words at `position`. First: whether it is a head, because its words
-    /// differ from those of the previous row. Second: whether it is a head and the next row has the same words. Without
-    /// this row, the next row would then be the head. If `present` is false, this row is not in the tree yet, and the
-    /// next row is the one at `position`.
-    fn headship(&self, position: Position, words: &[u64], present: bool) -> (bool, bool) {
+    /// Changes the ID of a member of a leaf.
+    pub(in super::super) fn renumber(&mut self, leaf: u32, from: u32, to: u32) {
+        let leaf = &mut self.nodes[leaf];
+        let at = leaf.position(from);
+        leaf.ids[at] = to;
+    }
+
+    /// Adds or subtracts what the row at `position` contributes to the totals. If the row and the next row have the
+    /// same words, the next row is a head only while this row is absent.
+    fn count(&mut self, position: Position, apply: fn(Total, Total) -> Total) {
+        let row = self.cursor(position);
+        let is_head = row.before().is_none_or(|before| before.words() != row.words());
+        let hides_head = is_head && row.after().is_some_and(|after| after.words() == row.words());
+        let (own, hidden) = (MEMBER + Total::from(is_head), Total::from(hides_head));
         let Position { leaf, at } = position;
-        let head = self.cursor(position).before().is_none_or(|row| row.words() != words);
-        let behind = Position { leaf, at: at + usize::from(present) };
-        let behind = if behind.at < self.nodes[leaf].len() {
-            Some(behind)
+        if at + 1 < self.nodes[leaf].len() || !hides_head {
+            self.update(leaf, apply(0, own - hidden), at == 0);
         } else {
-            Some(self.nodes[leaf].next).filter(|n| *n != NIL).map(|leaf| Position { leaf, at: 0 })
-        };
-        (head, head && behind.is_some_and(|p| self.words(p) == words))
-    }
-
-    /// Returns the leaf of a position, which may be just after the end of a leaf.
-    fn leaf_of(&self, position: Position) -> u32 {
-        let node = &self.nodes[position.leaf];
-        if position.at < node.len() { position.leaf } else { node.next }
-    }
-
-    /// Adds `members` and `heads` to the counts of all ancestors of `node`.
-    fn add(&mut self, mut node: u32, members: i32, heads: i32) {
-        loop {
-            let parent = self.nodes[node].parent;
-            if parent == NIL {
-                return;
-            }
-            let slot = self.nodes[parent].position(node);
-            if let Some(inner) = &mut self.nodes[parent].inner {
-                inner.counts[slot] = inner.counts[slot].wrapping_add_signed(members);
-                inner.heads[slot] = inner.heads[slot].wrapping_add_signed(heads);
-            }
-            node = parent;
+            self.update(leaf, apply(0, own), at == 0);
+            self.update(self.nodes[leaf].next, apply(0, hidden.wrapping_neg()), false);
         }
     }
 
-    /// Changes the ID of the member at `position`. O(1), or O(log n) for the first row of a leaf.
-    pub(in super::super) fn renumber(&mut self, position: Position, id: u32) {
-        let Position { leaf, at } = position;
-        self.nodes[leaf].ids[at] = id;
-        if at == 0 {
-            self.renew_first(leaf);
-        }
-    }
-
-    /// Updates the ancestors that contain a copy of the first row of `node`.
-    fn renew_first(&mut self, mut node: u32) {
-        loop {
-            let parent = self.nodes[node].parent;
-            if parent == NIL || self.nodes[node].len() == 0 {
+    /// Adds `change` to the total of a leaf in all ancestors. If `is_first`, also copies the leaf's first row to the
+    /// ancestors that begin with it.
+    fn update(&mut self, leaf: u32, change: Total, mut is_first: bool) {
+        self.total = self.total.wrapping_add(change);
+        let mut node_id = leaf;
+        while change != 0 || is_first {
+            let node = &mut self.nodes[node_id];
+            let parent_id = node.parent;
+            if parent_id == NIL {
                 return;
             }
-            let slot = self.nodes[parent].position(node);
-            let lead = self.nodes[node].lead(0);
-            let words = std::mem::take(&mut self.nodes[node].words);
-            let above = &mut self.nodes[parent];
-            above.words[slot * self.stride..(slot + 1) * self.stride].copy_from_slice(&words[..self.stride]);
-            if let Some(inner) = &mut above.inner {
-                inner.leads[slot] = lead;
+            let words = if is_first { std::mem::take(&mut node.words) } else { Vec::new() };
+            let parent = &mut self.nodes[parent_id];
+            let slot = parent.position(node_id);
+            if let Some(inner) = &mut parent.inner {
+                inner.totals[slot] = inner.totals[slot].wrapping_add(change);
             }
-            self.nodes[node].words = words;
-            if slot > 0 {
-                return;
+            if is_first {
+                if let Some(first) = words.get(..self.stride) {
+                    parent.words[slot * self.stride..(slot + 1) * self.stride].copy_from_slice(first);
+                }
+                self.nodes[node_id].words = words;
+                is_first = slot == 0;
             }
-            node = parent;
+            node_id = parent_id;
         }
     }
 
@@ -177,22 +131,21 @@ impl Tree {
             let at = if appended { added } else { node.len() / 2 };
             let mut right = node.split_off(at, self.stride, most);
             right.prev = node_id;
-            right.next = std::mem::replace(&mut node.next, NIL);
+            right.next = node.next;
             let beyond = right.next;
             let right_id = self.nodes.insert(right);
             self.nodes[node_id].next = right_id;
-            match beyond {
-                NIL if self.last == node_id => self.last = right_id,
-                NIL => {}
-                beyond => self.nodes[beyond].prev = right_id,
+            if beyond != NIL {
+                self.nodes[beyond].prev = right_id;
+            } else if self.last == node_id {
+                self.last = right_id;
             }
             self.adopt(right_id, 0, names);
 
             let slot = self.nodes[parent_id].position(node_id);
-            let (count, heads) = self.insert_child(parent_id, slot + 1, right_id);
+            let total = self.insert_child(parent_id, slot + 1, right_id);
             if let Some(inner) = &mut self.nodes[parent_id].inner {
-                inner.counts[slot] -= count;
-                inner.heads[slot] -= heads;
+                inner.totals[slot] -= total;
             }
             if self.nodes[parent_id].len() < self.inner_rows {
                 return;
@@ -201,40 +154,34 @@ impl Tree {
         }
     }
 
-    /// Inserts a child before row `at` of an inner node. Returns the numbers of members and heads below the child.
-    pub(super) fn insert_child(&mut self, parent_id: u32, at: usize, child_id: u32) -> (u32, u32) {
-        let (count, heads) = self.totals(child_id);
+    /// Inserts a child before row `at` of an inner node. Returns the child's total.
+    pub(super) fn insert_child(&mut self, parent_id: u32, at: usize, child_id: u32) -> Total {
+        let total = self.total_of(child_id);
         let child = &mut self.nodes[child_id];
         child.parent = parent_id;
-        let (words, lead) = (std::mem::take(&mut child.words), child.lead(0));
-        let row = Row { words: &words[..self.stride], id: child_id, lead, count, heads };
-        self.nodes[parent_id].insert(at, &row, self.inner_rows);
+        let words = std::mem::take(&mut child.words);
+        self.nodes[parent_id].insert(at, &words[..self.stride], child_id, total, self.inner_rows);
         self.nodes[child_id].words = words;
-        (count, heads)
+        total
     }
 
-    /// Returns the numbers of members and heads below a node.
-    pub(super) fn totals(&self, node_id: u32) -> (u32, u32) {
+    pub(super) fn total_of(&self, node_id: u32) -> Total {
         let node = &self.nodes[node_id];
         match &node.inner {
-            Some(inner) => (inner.counts.iter().sum(), inner.heads.iter().sum()),
-            None => {
-                let first = u32::from(self.starts_with_head(node_id));
-                (node.len() as u32, first + node.heads_within(1..node.len().max(1), self.stride))
-            }
+            Some(inner) => inner.totals.iter().sum(),
+            None => MEMBER * node.len() as Total + Total::from(self.heads_of(node_id, node.len())),
         }
     }
 
     /// Makes the rows `from..` refer to `node_id`: as the members' leaf, or as the children's parent.
     fn adopt(&mut self, node_id: u32, from: usize, names: &mut Names) {
-        if self.nodes[node_id].is_leaf() {
-            for &id in &self.nodes[node_id].ids[from..] {
+        for at in from..self.nodes[node_id].len() {
+            let node = &self.nodes[node_id];
+            let id = node.ids[at];
+            if node.is_leaf() {
                 names.set_leaf(id, node_id);
-            }
-        } else {
-            for at in from..self.nodes[node_id].len() {
-                let child = self.nodes[node_id].ids[at];
-                self.nodes[child].parent = node_id;
+            } else {
+                self.nodes[id].parent = node_id;
             }
         }
     }
@@ -251,62 +198,59 @@ impl Tree {
             if len >= most.div_ceil(3) {
                 return;
             }
-            let slot = self.nodes[parent_id].position(node_id);
+            let parent = &self.nodes[parent_id];
+            let slot = parent.position(node_id);
             if len == 0 {
                 self.drop_child(parent_id, slot);
             } else {
-                let parent = &self.nodes[parent_id];
-                let fits = |at: &usize| {
-                    let left = self.nodes[parent.ids[*at]].len();
-                    left + self.nodes[parent.ids[at + 1]].len() <= most - most / 4
-                };
-                let pairs = slot.saturating_sub(1)..(slot + 1).min(parent.len() - 1);
-                let Some(at) = pairs.into_iter().find(fits) else { return };
+                let rows = |at: usize| self.nodes[parent.ids[at]].len();
+                let fits = |at: &usize| rows(*at) + rows(*at + 1) <= most - most / 4;
+                let mut pairs = slot.saturating_sub(1)..(slot + 1).min(parent.len() - 1);
+                let Some(at) = pairs.find(fits) else { return };
                 self.merge(parent_id, at, names);
             }
             node_id = parent_id;
         }
     }
 
+    /// Merges the child `at` with the next child.
     fn merge(&mut self, parent_id: u32, at: usize, names: &mut Names) {
         let parent = &mut self.nodes[parent_id];
-        let (left_id, right_id) = (parent.ids[at], parent.ids[at + 1]);
+        let left_id = parent.ids[at];
         if let Some(inner) = &mut parent.inner {
-            inner.counts[at] += std::mem::take(&mut inner.counts[at + 1]);
-            inner.heads[at] += std::mem::take(&mut inner.heads[at + 1]);
+            inner.totals[at] += inner.totals[at + 1];
         }
-        let words = std::mem::take(&mut self.nodes[right_id].words);
-        let ids = std::mem::take(&mut self.nodes[right_id].ids);
-        let inner = self.nodes[right_id].inner.take();
-        let from = self.nodes[left_id].len();
-        self.nodes[left_id].append(Node { ids, words, inner, ..Node::default() }, self.stride);
+        let right = self.drop_child(parent_id, at + 1);
+        let left = &mut self.nodes[left_id];
+        let from = left.len();
+        left.append(&right, self.stride);
         self.adopt(left_id, from, names);
-        self.drop_child(parent_id, at + 1);
     }
 
-    /// Removes the empty child `at` and its row.
-    fn drop_child(&mut self, parent_id: u32, at: usize) {
+    /// Removes the child `at` and its row. Returns the child.
+    fn drop_child(&mut self, parent_id: u32, at: usize) -> Node {
         let child_id = self.nodes[parent_id].ids[at];
-        let Node { prev, next, .. } = self.nodes.remove(child_id);
-        if prev != NIL {
-            self.nodes[prev].next = next;
+        let child = self.nodes.remove(child_id);
+        if child.prev != NIL {
+            self.nodes[child.prev].next = child.next;
         } else if self.first == child_id {
-            self.first = next;
+            self.first = child.next;
         }
-        if next != NIL {
-            self.nodes[next].prev = prev;
+        if child.next != NIL {
+            self.nodes[child.next].prev = child.prev;
         } else if self.last == child_id {
-            self.last = prev;
+            self.last = child.prev;
         }
         self.nodes[parent_id].remove(at, self.stride, self.inner_rows);
         if at == 0 {
-            self.renew_first(parent_id);
+            self.update(parent_id, 0, true);
         }
+        child
     }
 
     /// Removes roots with a single child. Resets a tree without members to its initial state.
     fn lower_root(&mut self) {
-        if self.len == 0 && self.nodes.slots() > 1 {
+        if self.total == 0 {
             *self = Self::with_rows(self.stride, self.leaf_rows, self.inner_rows);
         }
         while let Node { inner: Some(_), ids, .. } = &self.nodes[self.root]

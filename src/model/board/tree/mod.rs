@@ -17,7 +17,8 @@ mod bulk;
 mod edit;
 mod node;
 
-use node::Node;
+use node::{Node, Total, heads, members};
+use std::cmp::Ordering;
 
 use super::names::Names;
 use super::slab::Slab;
@@ -29,7 +30,7 @@ const LEAF_BYTES: usize = 1536;
 const LEAF_ROWS: (usize, usize) = (16, 128);
 const INNER_ROWS: usize = 64;
 
-/// The position of a row: a leaf and an index in it.
+/// The position of a row: a node, usually a leaf, and an index in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Position {
     pub(super) leaf: u32,
@@ -77,8 +78,7 @@ pub(super) struct Tree {
     root: u32,
     first: u32,
     last: u32,
-    len: u32,
-    heads: u32,
+    total: Total,
     /// The number of words per row: one for each dimension.
     stride: usize,
     /// The number of rows at which a node is split. After every change, all nodes have fewer rows.
@@ -96,7 +96,7 @@ impl Tree {
     pub(super) fn with_rows(stride: usize, leaf_rows: usize, inner_rows: usize) -> Self {
         let mut nodes = Slab::new();
         let root = nodes.insert(Node::default());
-        Tree { nodes, root, first: root, last: root, len: 0, heads: 0, stride, leaf_rows, inner_rows }
+        Tree { nodes, root, first: root, last: root, total: 0, stride, leaf_rows, inner_rows }
     }
 
     pub(super) fn relocations(&mut self) -> usize {
@@ -110,19 +110,18 @@ impl Tree {
             mover.vec(&mut node.ids);
             mover.vec(&mut node.words);
             if let Some(inner) = &mut node.inner {
-                [&mut inner.leads, &mut inner.counts, &mut inner.heads]
-                    .into_iter()
-                    .for_each(|column| mover.vec(column));
+                mover.vec(&mut inner.totals);
             }
         }
     }
 
     pub(super) fn len(&self) -> u32 {
-        self.len
+        members(self.total)
     }
 
+    /// Returns the number of distinct tuples.
     pub(super) fn distinct(&self) -> u32 {
-        self.heads
+        heads(self.total)
     }
 
     pub(super) fn words(&self, position: Position) -> &[u64] {
@@ -138,63 +137,82 @@ impl Tree {
         Position { leaf, at: self.nodes[leaf].position(id) }
     }
 
-    /// Returns the position of the first row for which `before` is false, possibly the end of a leaf. `before` gets a
-    /// member's words and ID. It must be true for all rows before the position. O(log n).
-    pub(super) fn seek(&self, mut before: impl FnMut(&[u64], u32) -> bool) -> Position {
-        let mut node_id = self.root;
+    /// Returns the ID of the first member at or below a row of any node. O(1) in a leaf, else O(log n).
+    pub(super) fn member(&self, position: Position) -> u32 {
+        let node = &self.nodes[position.leaf];
+        let id = node.ids[position.at];
+        if node.is_leaf() { id } else { self.member(Position { leaf: id, at: 0 }) }
+    }
+
+    /// Returns the position that a row with these words would get, possibly the end of a leaf. `before` decides for
+    /// rows with the same words: whether the row at or below a position precedes the new row. O(log n).
+    pub(super) fn seek(&self, words: &[u64], before: impl Fn(Position) -> bool) -> Position {
+        let mut leaf = self.root;
         loop {
-            let node = &self.nodes[node_id];
-            let at = node.partition_point(self.stride, &mut before);
+            let at = self.seek_in(leaf, words, &before);
+            let node = &self.nodes[leaf];
             if node.is_leaf() {
-                return Position { leaf: node_id, at };
+                return Position { leaf, at };
             }
-            node_id = node.ids[at.saturating_sub(1)];
+            leaf = node.ids[at.saturating_sub(1)];
         }
+    }
+
+    /// Returns the index that a row with these words would get in a node.
+    fn seek_in(&self, node_id: u32, words: &[u64], before: impl Fn(Position) -> bool) -> usize {
+        let node = &self.nodes[node_id];
+        let (mut low, mut high) = (0, node.len());
+        while low < high {
+            let at = low.midpoint(high);
+            let precedes = match node.row(at, self.stride).cmp(words) {
+                Ordering::Less => true,
+                Ordering::Equal => before(Position { leaf: node_id, at }),
+                Ordering::Greater => false,
+            };
+            if precedes {
+                low = at + 1;
+            } else {
+                high = at;
+            }
+        }
+        low
     }
 
     /// Returns the rank of a row: the number of rows before it. O(log n).
     pub(super) fn rank(&self, position: Position) -> u64 {
-        let mut rank = position.at as u64;
-        self.climb(position.leaf, |inner, slot| {
-            rank += u64::from(inner.counts[..slot].iter().sum::<u32>());
-        });
-        rank
+        u64::from(members(self.total_before(position.leaf))) + position.at as u64
     }
 
     /// Returns the number of distinct tuples that are better than the row at `position`. O(log n).
     pub(super) fn dense_rank(&self, position: Position) -> u64 {
-        let leaf = &self.nodes[position.leaf];
-        let first = u32::from(self.starts_with_head(position.leaf));
-        let mut heads = u64::from(first + leaf.heads_within(1..position.at + 1, self.stride));
-        self.climb(position.leaf, |inner, slot| {
-            heads += u64::from(inner.heads[..slot].iter().sum::<u32>());
-        });
-        heads.saturating_sub(1)
+        let before = heads(self.total_before(position.leaf));
+        u64::from((before + self.heads_of(position.leaf, position.at + 1)).saturating_sub(1))
     }
 
-    /// Calls `visit` for each ancestor of `node`, from the bottom up, with the index of the child that contains `node`.
-    fn climb(&self, mut node: u32, mut visit: impl FnMut(&node::Inner, usize)) {
+    /// Returns the total of all leaves before a leaf.
+    fn total_before(&self, leaf: u32) -> Total {
+        let (mut total, mut node) = (0, leaf);
         loop {
-            let parent = self.nodes[node].parent;
-            if parent == NIL {
-                return;
+            let parent_id = self.nodes[node].parent;
+            if parent_id == NIL {
+                return total;
             }
-            let slot = self.nodes[parent].position(node);
-            if let Some(inner) = &self.nodes[parent].inner {
-                visit(inner, slot);
+            let parent = &self.nodes[parent_id];
+            if let Some(inner) = &parent.inner {
+                total += inner.totals[..parent.position(node)].iter().sum::<Total>();
             }
-            node = parent;
+            node = parent_id;
         }
     }
 
-    /// Whether the first row of a leaf differs from the previous row.
-    fn starts_with_head(&self, leaf: u32) -> bool {
-        let node = &self.nodes[leaf];
-        if node.len() == 0 || node.prev == NIL {
-            return node.len() > 0;
+    /// Returns the number of heads among the first rows of a leaf.
+    fn heads_of(&self, leaf: u32, rows: usize) -> u32 {
+        if rows == 0 {
+            return 0;
         }
-        let prev = &self.nodes[node.prev];
-        node.row(0, self.stride) != prev.row(prev.len() - 1, self.stride)
+        let first = self.cursor(Position { leaf, at: 0 });
+        let is_head = first.before().is_none_or(|before| before.words() != first.words());
+        u32::from(is_head) + self.nodes[leaf].heads_within(1..rows, self.stride)
     }
 
     /// Returns the position of the row with this rank, which must be below `len`. O(log n), and O(1) for the best row,
@@ -211,8 +229,8 @@ impl Tree {
                 return Position { leaf: node_id, at: rest as usize };
             };
             let mut slot = 0;
-            while slot + 1 < node.len() && rest >= u64::from(inner.counts[slot]) {
-                rest -= u64::from(inner.counts[slot]);
+            while slot + 1 < node.len() && rest >= u64::from(members(inner.totals[slot])) {
+                rest -= u64::from(members(inner.totals[slot]));
                 slot += 1;
             }
             node_id = node.ids[slot];
@@ -240,9 +258,9 @@ impl Tree {
 
     /// Returns the allocated bytes, estimated from `samples` nodes (0: all).
     pub(super) fn bytes(&self, samples: usize) -> usize {
-        self.nodes.bytes() + super::footprint::scaled(&self.nodes, samples, Node::bytes)
+        self.nodes.bytes(samples, Node::bytes)
     }
 }
 
 #[cfg(test)]
-mod check;
+mod tests;

@@ -1,23 +1,32 @@
 //! A node of the tree: ordered rows, each with words and an ID.
 //!
 //! In a leaf, each row is a member. In an inner node, each row is a child node: its words are those of the *first*
-//! member below the child. An inner node also has the ID of that member (`leads`), because names may break ties, and
-//! the numbers of members and heads below each child. Each column is a separate vector, so that a search reads only
-//! words and a sum reads only counts.
+//! member below the child. An inner node also has a [`Total`] for each child. Each column is a separate vector, so that
+//! a search reads only words and a sum reads only totals.
 
 use std::ops::Range;
 
 use crate::model::chunks::NIL;
 
-/// The columns of inner nodes.
+/// A number of members (the upper 32 bits) and of heads (the lower 32 bits). Totals are added and subtracted as plain
+/// numbers that wrap around.
+pub(super) type Total = u64;
+
+/// One member.
+pub(super) const MEMBER: Total = 1 << 32;
+
+pub(super) fn members(total: Total) -> u32 {
+    (total >> 32) as u32
+}
+
+pub(super) fn heads(total: Total) -> u32 {
+    total as u32
+}
+
+/// The column of inner nodes: the totals of the children.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Inner {
-    /// The ID of the first member below each child.
-    pub(super) leads: Vec<u32>,
-    /// The number of members below each child.
-    pub(super) counts: Vec<u32>,
-    /// The number of heads below each child: rows whose values differ from those of the previous row.
-    pub(super) heads: Vec<u32>,
+    pub(super) totals: Vec<Total>,
 }
 
 #[derive(Clone, Debug)]
@@ -28,17 +37,8 @@ pub(super) struct Node {
     pub(super) next: u32,
     pub(super) ids: Vec<u32>,
     pub(super) words: Vec<u64>,
-    /// `None` in a leaf.
+    /// `None` in a leaf. Boxed, because most nodes are leaves.
     pub(super) inner: Option<Box<Inner>>,
-}
-
-/// A row to insert into a node. Leaves ignore `lead`, `count` and `heads`.
-pub(super) struct Row<'a> {
-    pub(super) words: &'a [u64],
-    pub(super) id: u32,
-    pub(super) lead: u32,
-    pub(super) count: u32,
-    pub(super) heads: u32,
 }
 
 impl Default for Node {
@@ -64,26 +64,6 @@ impl Node {
         &self.words[at * stride..(at + 1) * stride]
     }
 
-    /// Returns the ID of the first member at or below row `at`.
-    pub(super) fn lead(&self, at: usize) -> u32 {
-        self.inner.as_ref().map_or(self.ids[at], |inner| inner.leads[at])
-    }
-
-    /// Returns the number of rows for which `before` is true. `before` gets a row's words and the ID of its first
-    /// member. It must be true for a prefix of the rows.
-    pub(super) fn partition_point(&self, stride: usize, mut before: impl FnMut(&[u64], u32) -> bool) -> usize {
-        let (mut low, mut high) = (0, self.len());
-        while low < high {
-            let middle = low.midpoint(high);
-            if before(self.row(middle, stride), self.lead(middle)) {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        low
-    }
-
     /// Returns the index of the row with this ID, which must be present. A node's IDs take at most a few cache lines.
     pub(super) fn position(&self, id: u32) -> usize {
         self.ids.iter().position(|i| *i == id).unwrap_or(0)
@@ -95,28 +75,27 @@ impl Node {
         rows.filter(|&at| self.row(at, stride) != self.row(at - 1, stride)).count() as u32
     }
 
-    /// Inserts a row before row `at`. `most` is the maximum number of rows. If the node has no spare memory, its memory
-    /// grows by `most / 8` rows.
-    pub(super) fn insert(&mut self, at: usize, row: &Row, most: usize) {
-        let (stride, len) = (row.words.len(), self.len());
+    /// Inserts a row before row `at`. Leaves ignore `total`. `most` is the maximum number of rows. If the node has no
+    /// spare memory, its memory grows by `most / 8` rows.
+    pub(super) fn insert(&mut self, at: usize, words: &[u64], id: u32, total: Total, most: usize) {
+        let (stride, len) = (words.len(), self.len());
         if self.ids.capacity() == len {
-            let more = step(most).min(most.saturating_sub(len)).max(1);
-            self.ids.reserve_exact(more);
-            self.words.reserve_exact(more * stride);
-            if let Some(inner) = &mut self.inner {
-                inner.leads.reserve_exact(more);
-                inner.counts.reserve_exact(more);
-                inner.heads.reserve_exact(more);
-            }
+            self.reserve(step(most).min(most.saturating_sub(len)).max(1), stride);
         }
-        self.ids.insert(at, row.id);
+        self.ids.insert(at, id);
         self.words.resize((len + 1) * stride, 0);
         self.words.copy_within(at * stride..len * stride, (at + 1) * stride);
-        self.words[at * stride..(at + 1) * stride].copy_from_slice(row.words);
+        self.words[at * stride..(at + 1) * stride].copy_from_slice(words);
         if let Some(inner) = &mut self.inner {
-            inner.leads.insert(at, row.lead);
-            inner.counts.insert(at, row.count);
-            inner.heads.insert(at, row.heads);
+            inner.totals.insert(at, total);
+        }
+    }
+
+    fn reserve(&mut self, rows: usize, stride: usize) {
+        self.ids.reserve_exact(rows);
+        self.words.reserve_exact(rows * stride);
+        if let Some(inner) = &mut self.inner {
+            inner.totals.reserve_exact(rows);
         }
     }
 
@@ -137,9 +116,7 @@ impl Node {
         self.ids.remove(at);
         self.words.drain(at * stride..(at + 1) * stride);
         if let Some(inner) = &mut self.inner {
-            inner.leads.remove(at);
-            inner.counts.remove(at);
-            inner.heads.remove(at);
+            inner.totals.remove(at);
         }
         if self.ids.capacity() - self.len() > 2 * step(most) {
             self.fit(stride, most);
@@ -148,34 +125,24 @@ impl Node {
 
     /// Moves the rows from `at` to the end to a new node, which gets no neighbours.
     pub(super) fn split_off(&mut self, at: usize, stride: usize, most: usize) -> Node {
-        let mut right = Node {
+        let right = Node {
             parent: self.parent,
             ids: self.ids.split_off(at),
             words: self.words.split_off(at * stride),
+            inner: self.inner.as_mut().map(|inner| Box::new(Inner { totals: inner.totals.split_off(at) })),
             ..Node::default()
         };
-        right.inner = self.inner.as_mut().map(|inner| {
-            Box::new(Inner {
-                leads: inner.leads.split_off(at),
-                counts: inner.counts.split_off(at),
-                heads: inner.heads.split_off(at),
-            })
-        });
         self.fit(stride, most);
         right
     }
 
     /// Appends the rows of the next node on the same level.
-    pub(super) fn append(&mut self, mut right: Node, stride: usize) {
-        let more = right.len();
-        self.ids.reserve_exact(more);
-        self.words.reserve_exact(more * stride);
-        self.ids.append(&mut right.ids);
-        self.words.append(&mut right.words);
-        if let (Some(inner), Some(mut other)) = (&mut self.inner, right.inner) {
-            inner.leads.append(&mut other.leads);
-            inner.counts.append(&mut other.counts);
-            inner.heads.append(&mut other.heads);
+    pub(super) fn append(&mut self, right: &Node, stride: usize) {
+        self.reserve(right.len(), stride);
+        self.ids.extend_from_slice(&right.ids);
+        self.words.extend_from_slice(&right.words);
+        if let (Some(inner), Some(other)) = (&mut self.inner, &right.inner) {
+            inner.totals.extend_from_slice(&other.totals);
         }
     }
 
@@ -188,17 +155,13 @@ impl Node {
         self.ids.shrink_to(rows);
         self.words.shrink_to(rows * stride);
         if let Some(inner) = &mut self.inner {
-            inner.leads.shrink_to(rows);
-            inner.counts.shrink_to(rows);
-            inner.heads.shrink_to(rows);
+            inner.totals.shrink_to(rows);
         }
     }
 
     pub(super) fn bytes(&self) -> usize {
-        let inner = self.inner.as_ref().map_or(0, |inner| {
-            let columns = inner.leads.capacity() + inner.counts.capacity() + inner.heads.capacity();
-            size_of::<Inner>() + columns * size_of::<u32>()
-        });
+        let inner =
+            self.inner.as_ref().map_or(0, |inner| size_of::<Inner>() + inner.totals.capacity() * size_of::<Total>());
         self.ids.capacity() * size_of::<u32>() + self.words.capacity() * size_of::<u64>() + inner
     }
 }

@@ -4,8 +4,8 @@ use super::*;
 
 impl Tree {
     pub(in super::super) fn check(&self, names: &Names) {
-        let (count, heads, leaves) = self.check_below(self.root, NIL, names);
-        assert_eq!((count, heads), (self.len, self.heads), "members and heads of the whole");
+        let (total, leaves) = self.check_below(self.root, NIL, names);
+        assert_eq!(total, self.total, "members and heads of the whole");
         let mut linked = Vec::new();
         let (mut prev, mut leaf) = (NIL, self.first);
         while leaf != NIL {
@@ -16,8 +16,8 @@ impl Tree {
         assert_eq!((linked, prev), (leaves, self.last), "leaves are linked in order");
     }
 
-    /// Returns the number of members, the number of heads, and the leaves below a node.
-    fn check_below(&self, id: u32, parent: u32, names: &Names) -> (u32, u32, Vec<u32>) {
+    /// Returns the total and the leaves below a node.
+    fn check_below(&self, id: u32, parent: u32, names: &Names) -> (Total, Vec<u32>) {
         let node = &self.nodes[id];
         assert_eq!(node.parent, parent);
         assert_eq!(node.words.len(), node.len() * self.stride);
@@ -29,24 +29,21 @@ impl Tree {
             for &member in &node.ids {
                 assert_eq!(names.leaf(member), id, "a member knows its leaf");
             }
-            let (count, heads) = self.totals(id);
-            return (count, heads, vec![id]);
+            return (self.total_of(id), vec![id]);
         };
         assert!(parent != NIL || node.len() > 1, "an inner root has two children");
-        let (mut counts, mut all_heads, mut leaves, mut depths) = (0, 0, Vec::new(), Vec::new());
+        let (mut totals, mut leaves, mut depths) = (0, Vec::new(), Vec::new());
         for at in 0..node.len() {
             let child = &self.nodes[node.ids[at]];
-            let (count, heads, below) = self.check_below(node.ids[at], id, names);
-            assert_eq!((inner.counts[at], inner.heads[at]), (count, heads));
+            let (total, below) = self.check_below(node.ids[at], id, names);
+            assert_eq!(inner.totals[at], total);
             assert_eq!(node.row(at, self.stride), child.row(0, self.stride), "a row is its child's first");
-            assert_eq!(inner.leads[at], child.lead(0));
-            counts += count;
-            all_heads += heads;
+            totals += total;
             leaves.extend(below);
             depths.push(self.depth(node.ids[at]));
         }
         assert!(depths.windows(2).all(|d| d[0] == d[1]), "all leaves at one depth");
-        (counts, all_heads, leaves)
+        (totals, leaves)
     }
 
     pub(in super::super) fn depth(&self, id: u32) -> usize {
