@@ -5,7 +5,7 @@
 
 use super::field::Field;
 use super::ids::AutoId;
-use super::node::{CLAIMED, JobNode, TreeId};
+use super::node::{JobNode, TreeId};
 use super::settings::Settings;
 use super::transitions::Attempt;
 use super::tree::Item;
@@ -307,7 +307,7 @@ impl Job {
 
     /// Whether the job's lease has expired and no effect has moved the job since then.
     pub fn is_lapsed(&self, now: Millis) -> bool {
-        CLAIMED.contains(&self.node.tree) && self.node.time <= now
+        TreeId::OF_LEASES.contains(&self.node.tree) && self.node.time <= now
     }
 
     /// Whether the job has missed its occurrence: the lease of the last attempt has expired, and no effect has moved

@@ -92,13 +92,13 @@ mod node;
 mod notes;
 mod priorities;
 mod push;
+mod query;
 mod rate;
 mod relocate;
 mod returns;
 mod settings;
 mod side;
 mod stats;
-mod stretch;
 #[cfg(test)]
 mod tests;
 mod transitions;
@@ -122,17 +122,17 @@ pub use stats::{Counters, STORED_STATES};
 pub use transitions::Attempt;
 pub use view::{NoPage, Which};
 
-use super::chunks::{Chunks, NIL};
+use super::chunks::Chunks;
 use super::time::{MAX as MAX_TIME, Micros, Millis};
 use crate::model::index::Index;
 use again::Follower;
 use groups::Groups;
 use job::{Job, Timing};
-use node::{Roots, TREES};
+use node::Roots;
 use notes::Note;
 use priorities::Priorities;
 use rate::RateLog;
-use returns::Returns;
+use returns::Return;
 use side::Side;
 use std::collections::BTreeSet;
 use tree::ServingOrder;
@@ -145,7 +145,7 @@ const NEVER: Millis = Millis::MAX;
 /// The maximum of tokens, push numbers and counters. In practice, no queue reaches this number.
 const MAX_TOKEN: u64 = 1 << 62;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Queue {
     jobs: Chunks<Job>,
     notes: Side<Note>,
@@ -155,7 +155,7 @@ pub struct Queue {
     index: Index,
     /// The trees of the jobs without a group.
     roots: Roots,
-    returns: Returns,
+    returns: Chunks<Return>,
     settings: Settings,
     rate_log: RateLog,
     counters: Counters,
@@ -171,33 +171,9 @@ pub struct Queue {
     groups: Option<Box<Groups>>,
 }
 
-impl Default for Queue {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Queue {
     pub fn new() -> Self {
-        Self {
-            jobs: Chunks::default(),
-            notes: Side::default(),
-            followers: Side::default(),
-            expiries: BTreeSet::new(),
-            index: Index::default(),
-            roots: [NIL; TREES + 2],
-            returns: Returns::new(),
-            settings: Settings::default(),
-            rate_log: RateLog::default(),
-            counters: Counters::default(),
-            last_token: 0,
-            last_id: AutoId::default(),
-            next_seq: 0,
-            body_bytes: 0,
-            timed: 0,
-            priorities: Priorities::default(),
-            groups: None,
-        }
+        Self::default()
     }
 
     /// Returns the number of jobs, including dead letters.

@@ -3,15 +3,16 @@
 
 use super::again::Follower;
 use super::effect::JobChange;
+use super::groups::root_mut;
 use super::ids::AutoId;
 use super::job::{Job, MAX_ERROR, MAX_WORKER, Recurrence, State, Timing, Ttl};
-use super::node::{JobNode, Links, TREES, TreeId};
+use super::node::{JobNode, Links, Roots, TreeId};
 use super::push::NewJob;
+use super::query::Part;
 use super::settings::Settings;
-use super::tree;
+use super::tree::{self, ServingOrder};
 use super::{MAX_TIME, MAX_TOKEN, Millis, Queue};
-use crate::model::chunks::MAX_ITEMS;
-use crate::model::chunks::NIL;
+use crate::model::chunks::{Chunks, MAX_ITEMS, NIL};
 
 /// Adds one, up to [`MAX_TOKEN`]. A queue with a larger counter could not be loaded.
 fn tick(counter: &mut u64) {
@@ -331,7 +332,8 @@ impl Queue {
     pub(super) fn set(&mut self, at: Millis, settings: Settings) {
         let mut claimed: Vec<u32> = Vec::new();
         if settings.backoffs() != self.settings.backoffs() {
-            let slots = [TreeId::Claimed, TreeId::Retrying].into_iter().flat_map(|tree| self.slots_in(tree));
+            let trees = [TreeId::Claimed, TreeId::Retrying].into_iter().flat_map(|id| self.trees(None, id));
+            let slots = trees.flat_map(|tree| tree.list(Part::All, at, None)).map(|(_, slot)| slot);
             // A job that is ready after its lease has expired stays ready, whatever the new BACKOFF is.
             let (ready, others): (Vec<_>, _) = slots.partition(|&slot| self.state_of(slot, at) == State::Ready);
             ready.into_iter().for_each(|slot| self.reorder(slot, at, None, None));
@@ -346,11 +348,7 @@ impl Queue {
         }
         let order = self.order();
         if old.order() != order {
-            let roots = self.roots;
-            for &root in &roots[..TREES] {
-                tree::rerank(&mut self.jobs, root, order);
-            }
-            self.returns.rerank(&roots, order);
+            self.rerank(self.roots, order);
         }
         for &slot in &claimed {
             let (tree, deadline) = (self.jobs[slot].claimed_tree(&settings), self.jobs[slot].node.time);
@@ -362,6 +360,12 @@ impl Queue {
         for slot in claimed {
             self.touch(self.jobs[slot].member());
         }
+    }
+
+    /// Updates the trees of a group after a change of the serving order. O(n).
+    pub(super) fn rerank(&mut self, roots: Roots, order: ServingOrder) {
+        roots.of_jobs().for_each(|root| tree::rerank(&mut self.jobs, root, order));
+        TreeId::OF_RETURNS.into_iter().for_each(|tree| tree::rerank(&mut self.returns, roots[tree], order));
     }
 
     /// If the queue is ORDERED, gives a recurring job a new push number for its next occurrence.
@@ -510,8 +514,7 @@ impl Queue {
             self.renumber_member(slot);
             self.renumber_return(slot);
             self.renumber_expiry(from, slot);
-            let root = *self.root_of(slot);
-            *self.root_of(slot) = tree::renumber(&mut self.jobs, root, from, slot);
+            self.change_tree(slot, |jobs, root, _| tree::renumber(jobs, root, from, slot));
         }
         follower
     }
@@ -523,12 +526,10 @@ impl Queue {
     }
 
     fn link(&mut self, slot: u32, tree: TreeId, time: Millis) {
-        let order = self.order();
         let node = &mut self.jobs[slot].node;
         (node.tree, node.time) = (tree, time);
         self.priorities.enter(node.priority);
-        let root = *self.root_of(slot);
-        *self.root_of(slot) = tree::insert(&mut self.jobs, root, slot, order);
+        self.change_tree(slot, |jobs, root, order| tree::insert(jobs, root, slot, order));
         self.link_member(slot);
         self.link_return(slot);
         self.link_expiry(slot);
@@ -538,9 +539,14 @@ impl Queue {
         self.priorities.leave(self.jobs[slot].node.priority);
         self.unlink_return(slot);
         self.unlink_expiry(slot);
-        let order = self.order();
-        let root = *self.root_of(slot);
-        *self.root_of(slot) = tree::remove(&mut self.jobs, root, slot, order);
+        self.change_tree(slot, |jobs, root, order| tree::remove(jobs, root, slot, order));
         self.unlink_member(slot);
+    }
+
+    /// Changes the tree of a job. `change` gets its root and returns the new root.
+    fn change_tree(&mut self, slot: u32, change: impl FnOnce(&mut Chunks<Job>, u32, ServingOrder) -> u32) {
+        let (order, job) = (self.order(), &self.jobs[slot]);
+        let root = root_mut(&mut self.roots, self.groups.as_deref_mut(), job.member(), false, job.node.tree);
+        *root = change(&mut self.jobs, *root, order);
     }
 }

@@ -4,7 +4,7 @@
 use super::{Group, Groups};
 use crate::model::chunks::NIL;
 use crate::model::queue::node::{JobNode, Links};
-use crate::model::queue::stretch::ByTime;
+use crate::model::queue::query::ByTime;
 use crate::model::queue::tree::{self, Item, Items, ServingOrder};
 use crate::model::queue::{Millis, NEVER};
 

@@ -1,6 +1,6 @@
 //! Tests of CLEAN with OLDER, which depends on how long a job has been in its state.
 
-use super::super::stretch::STEPS;
+use super::super::query::STEPS;
 use super::super::{Nack, NackOptions, Push, Queue, State};
 use super::{Pair, decoded, encoded, rebuilt};
 use crate::server::counting;

@@ -1,7 +1,7 @@
 //! Tests of large queues, which random histories do not contain.
 
 use super::super::manage::MOST_TOUCHED;
-use super::super::stretch::STEPS;
+use super::super::query::STEPS;
 use super::super::view::MOST_PASSED;
 use super::super::{Change, Effect, Nack, NackOptions, NoPage, Push, Queue, Rate, Settings, State, Which};
 use super::{Pair, decoded, encoded};
