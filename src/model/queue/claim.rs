@@ -17,8 +17,6 @@ pub struct Claimed<'a> {
     /// The number of this attempt, from 1.
     pub attempt: u32,
     pub deadline: Millis,
-    /// The worker's name, or empty.
-    pub worker: &'a [u8],
 }
 
 impl Queue {
@@ -50,7 +48,7 @@ impl Queue {
         clock: Micros,
         deadline: Millis,
         count: u64,
-        worker: &'a [u8],
+        worker: &[u8],
         mut sink: impl FnMut(&Effect<'_>),
     ) -> Vec<Claimed<'a>> {
         let worker = &worker[..worker.len().min(MAX_WORKER)];
@@ -94,7 +92,6 @@ impl Queue {
                 token: job.token,
                 attempt: job.attempts,
                 deadline: job.node.time,
-                worker,
             }
         });
         jobs.collect()

@@ -68,6 +68,10 @@ impl TreeId {
         }
     }
 
+    pub fn has_returns(self) -> bool {
+        matches!(self, TreeId::Retries | TreeId::Recurrences)
+    }
+
     /// Whether this tree stores the serving order of its jobs. The other trees have dead letters, or claimed jobs
     /// without an attempt left.
     pub fn is_served(self) -> bool {

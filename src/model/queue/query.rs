@@ -47,56 +47,68 @@ pub(super) fn parts(state: State) -> &'static [(TreeId, Part)] {
     }
 }
 
-/// A tree of jobs, or of entries for jobs, with its root.
+/// A tree of jobs, or of entries for jobs.
 #[derive(Clone, Copy)]
-pub(super) enum JobTree<'a> {
-    Jobs(&'a Chunks<Job>, u32),
-    Members(&'a Chunks<Member>, u32),
-    Returns(&'a Chunks<Return>, u32),
+pub(super) struct JobTree<'a> {
+    pub items: JobItems<'a>,
+    pub root: u32,
 }
 
-/// Evaluates an expression with the items and the root of a [`JobTree`].
+#[derive(Clone, Copy)]
+pub(super) enum JobItems<'a> {
+    Jobs(&'a Chunks<Job>),
+    Members(&'a Chunks<Member>),
+    Returns(&'a Chunks<Return>),
+}
+
+/// Evaluates an expression with the items of a [`JobTree`].
 macro_rules! read {
-    ($tree:expr, |$items:ident, $root:pat_param| $result:expr) => {
-        match $tree {
-            JobTree::Jobs($items, $root) => $result,
-            JobTree::Members($items, $root) => $result,
-            JobTree::Returns($items, $root) => $result,
+    ($tree:expr, |$items:ident| $result:expr) => {
+        match $tree.items {
+            JobItems::Jobs($items) => $result,
+            JobItems::Members($items) => $result,
+            JobItems::Returns($items) => $result,
         }
     };
 }
 
 impl<'a> JobTree<'a> {
     fn node(self, number: u32) -> &'a JobNode {
-        read!(self, |items, _| items[number].node())
+        read!(self, |items| items[number].node())
     }
 
     /// Returns the job of an item.
     fn job(self, number: u32) -> u32 {
-        read!(self, |items, _| items[number].job(number))
+        read!(self, |items| items[number].job(number))
+    }
+
+    pub fn size(self) -> u64 {
+        if self.root == NIL { 0 } else { self.node(self.root).links.size.into() }
     }
 
     pub fn count(self, part: Part, now: Millis) -> u64 {
-        let all = || read!(self, |items, root| u64::from(tree::size(items, root)));
-        let until = || read!(self, |items, root| count_until(items, root, now));
+        let until = || read!(self, |items| count_until(items, self.root, now));
         match part {
-            Part::All => all(),
+            _ if self.root == NIL => 0,
+            Part::All => self.size(),
             Part::Until => until(),
-            Part::After => all() - until(),
+            Part::After => self.size() - until(),
         }
     }
 
     /// Returns the first item's key and job.
     pub fn first(self) -> Option<(Key, u32)> {
-        let first = read!(self, |items, root| tree::first(items, root));
-        (first != NIL).then(|| (key(self.node(first)), self.job(first)))
+        if self.root == NIL {
+            return None;
+        }
+        let first = read!(self, |items| tree::first(items, self.root));
+        Some((key(self.node(first)), self.job(first)))
     }
 
     /// Returns the first time in the tree for which `holds` is true. `holds` must be true for all later times, too.
     /// Calls `holds` O(log n) times.
     pub fn first_where(self, holds: impl Fn(Millis) -> bool) -> Option<Millis> {
-        let mut root = read!(self, |_items, root| root);
-        let mut first = None;
+        let (mut root, mut first) = (self.root, None);
         while root != NIL {
             let JobNode { time, links, .. } = *self.node(root);
             if holds(time) {
@@ -111,10 +123,11 @@ impl<'a> JobTree<'a> {
 
     /// Returns the node and the job of the item that is served first: of all items, or of those with `time <= now`.
     pub fn best(self, part: Part, now: Millis, order: ServingOrder) -> Option<(&'a JobNode, u32)> {
-        let best = read!(self, |items, root| match part {
-            Part::Until => best_until(items, root, now, order),
-            _ => tree::best(items, root),
-        });
+        let best = match part {
+            _ if self.root == NIL => NIL,
+            Part::Until => read!(self, |items| best_until(items, self.root, now, order)),
+            _ => read!(self, |items| tree::best(items, self.root)),
+        };
         (best != NIL).then(|| (self.node(best), self.job(best)))
     }
 
@@ -123,12 +136,13 @@ impl<'a> JobTree<'a> {
     pub fn list(self, part: Part, now: Millis, behind: Option<Key>) -> List<'a> {
         let behind = if part == Part::After { behind.max(Some((now, i32::MAX, u64::MAX))) } else { behind };
         let is_in = move |&((time, ..), _): &(Key, u32)| part != Part::Until || time <= now;
-        if let (JobTree::Returns(items, root), Part::After) = (self, part) {
-            let returns = ByTime::with_leases_until(items, root, behind, now).filter(move |(_, it)| it.deadline <= now);
+        if let (JobItems::Returns(items), Part::After) = (self.items, part) {
+            let returns = ByTime::with_leases_until(items, self.root, behind, now);
+            let returns = returns.filter(move |(_, it)| it.deadline <= now);
             return Box::new(returns.map(|(_, it)| (key(it.node()), it.job)));
         }
-        read!(self, |items, root| {
-            let listed = ByTime::of(items, root, behind).map(|(number, item)| (key(item.node()), item.job(number)));
+        read!(self, |items| {
+            let listed = ByTime::of(items, self.root, behind).map(|(n, item)| (key(item.node()), item.job(n)));
             Box::new(listed.take_while(is_in))
         })
     }
@@ -263,7 +277,7 @@ impl<'a> ByRank<'a> {
         let mut it = Self { order, pieces: BTreeMap::new() };
         for (tree, part) in trees {
             let now = if part == Part::All { Millis::MAX } else { now };
-            read!(tree, |items, root| cut(items, root, now, |piece| it.insert(tree, piece)));
+            read!(tree, |items| cut(items, tree.root, now, |piece| it.insert(tree, piece)));
         }
         it
     }
@@ -271,7 +285,7 @@ impl<'a> ByRank<'a> {
     fn insert(&mut self, tree: JobTree<'a>, piece: Piece) {
         let best = match piece {
             Piece::One(number) => number,
-            Piece::Subtree(root) => read!(tree, |items, _| tree::best(items, root)),
+            Piece::Subtree(root) => read!(tree, |items| tree::best(items, root)),
         };
         if best != NIL {
             self.pieces.insert(self.order.rank(tree.node(best)), (tree, piece));

@@ -5,7 +5,7 @@
 
 use super::job::{Extras, Job, Record, State, Ttl};
 use super::node::{JobNode, Roots, TreeId};
-use super::query::{self, ByRank, ByTime, JobTree, Part, merge};
+use super::query::{self, ByRank, ByTime, JobItems, JobTree, Part, merge};
 use super::tree::Key;
 use super::{MAX_NOW, Millis, Queue};
 use crate::model::chunks::NIL;
@@ -29,6 +29,7 @@ pub struct Which<'g> {
     pub group: Option<&'g [u8]>,
 }
 
+#[cfg(test)]
 impl From<State> for Which<'_> {
     fn from(state: State) -> Self {
         Which { state, group: None }
@@ -62,10 +63,8 @@ impl Queue {
 
     /// Returns a tree of the queue or of a group.
     pub(super) fn tree(&self, roots: &Roots, id: TreeId) -> JobTree<'_> {
-        match id {
-            TreeId::Retries | TreeId::Recurrences => JobTree::Returns(&self.returns, roots[id]),
-            _ => JobTree::Jobs(&self.jobs, roots[id]),
-        }
+        let items = if id.has_returns() { JobItems::Returns(&self.returns) } else { JobItems::Jobs(&self.jobs) };
+        JobTree { items, root: roots[id] }
     }
 
     /// Returns a tree of one group. If `group` is `None`, returns two trees, which together have the jobs of all groups.
@@ -76,8 +75,19 @@ impl Queue {
     }
 
     /// Returns the parts of trees that have the jobs in a state ([`query::parts`]), of one group or of all groups.
-    pub(super) fn parts(&self, group: Option<&Roots>, state: State) -> impl Iterator<Item = (JobTree<'_>, Part)> {
-        query::parts(state).iter().flat_map(move |&(id, part)| self.trees(group, id).map(move |tree| (tree, part)))
+    pub(super) fn parts(
+        &self,
+        group: Option<&Roots>,
+        state: State,
+    ) -> impl Iterator<Item = (JobTree<'_>, Part)> + use<'_> {
+        let parts = query::parts(state).iter();
+        let own = *group.unwrap_or(&self.roots);
+        let grouped = self.groups.as_deref().filter(|_| group.is_none()).into_iter();
+        let grouped = grouped.flat_map(move |groups| {
+            let tree = move |id| groups.tree_of_all(id, &self.returns);
+            parts.clone().map(move |&(id, part)| (tree(id), part))
+        });
+        query::parts(state).iter().map(move |&(id, part)| (self.tree(&own, id), part)).chain(grouped)
     }
 
     /// Returns the first time in a tree, of one group or of all groups.
@@ -156,13 +166,8 @@ impl Queue {
 
     /// Lists the jobs in a state: ready jobs in serving order, delayed jobs by due time, claimed jobs by deadline, dead
     /// letters by the time at which they became dead letters. O(log n) for each job that is read.
-    pub fn peek<'a, 'g>(
-        &'a self,
-        now: Millis,
-        which: impl Into<Which<'g>>,
-    ) -> Box<dyn Iterator<Item = Record<'a>> + 'a> {
+    pub fn peek(&self, now: Millis, which: Which<'_>) -> Box<dyn Iterator<Item = Record<'_>> + '_> {
         let now = now.min(MAX_NOW);
-        let which = which.into();
         let slots = match which.state {
             State::Ready => self.in_serving_order(now, which.group),
             _ => self.in_time_order(now, which, None),
@@ -174,14 +179,13 @@ impl Queue {
     ///
     /// If priorities, groups or ORDERED determine the serving order, no tree finds the place of that job. The call then
     /// skips the ready jobs before it, at most `MOST_PASSED`.
-    pub fn peek_after<'a, 'g>(
-        &'a self,
+    pub fn peek_after(
+        &self,
         now: Millis,
-        which: impl Into<Which<'g>>,
+        which: Which<'_>,
         id: &[u8],
-    ) -> Result<Box<dyn Iterator<Item = Record<'a>> + 'a>, NoPage> {
+    ) -> Result<Box<dyn Iterator<Item = Record<'_>> + '_>, NoPage> {
         let now = now.min(MAX_NOW);
-        let which = which.into();
         let Which { state, group } = which;
         let is_in = |job: &Job| group.is_none_or(|group| self.group_name(job) == group);
         let slot = self.slot_of(id).filter(|&slot| self.state_of(slot, now) == state && is_in(&self.jobs[slot]));

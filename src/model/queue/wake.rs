@@ -13,7 +13,6 @@ use super::job::State;
 use super::node::{Roots, TreeId};
 use super::query::Part;
 use super::{MAX_NOW, MAX_TIME, Millis, NEVER, Queue};
-use crate::model::chunks::NIL;
 
 /// The delay in ms after which the upkeep forgets units of GROUPRATE that are available again. Pushes and claims
 /// usually forget such units earlier. So the upkeep rarely has to open the key of a busy queue.
@@ -70,7 +69,7 @@ impl Queue {
 
     /// Returns the first time after `told` at which a job becomes a dead letter because its lease expires. `told` is
     /// the time up to which dead letters have been announced. O(log n).
-    pub fn next_death(&self, told: Millis) -> Option<Millis> {
+    fn next_death(&self, told: Millis) -> Option<Millis> {
         self.first_where(None, TreeId::Spent, |time| time > told)
     }
 
@@ -83,7 +82,7 @@ impl Queue {
 
     pub fn has_to_clean_up(&self, now: Millis) -> bool {
         let now = now.min(MAX_NOW);
-        self.first_to_drop(now) != NIL || self.has_expired(now) || self.has_units_to_forget(now)
+        self.next_upkeep(now, now).is_some_and(|at| at <= now)
     }
 
     /// Drops some dead letters and expired jobs, and forgets some units of GROUPRATE that are available again. Returns
@@ -95,7 +94,7 @@ impl Queue {
             done += 1;
             sink(effect);
         });
-        if self.has_units_to_forget(at) {
+        if self.next_forgetting(at).is_some_and(|next| next <= at) {
             done += self.settle(at);
             sink(&Effect { at, change: Change::SettleRate });
         }
@@ -122,9 +121,5 @@ impl Queue {
         let back = groups.first_back()?;
         let is_settled = self.settings.group_rate.is_some_and(|rate| !groups.unsettled(rate, now));
         Some(if is_settled { back.saturating_add(FORGOTTEN_AFTER) } else { now })
-    }
-
-    fn has_units_to_forget(&self, now: Millis) -> bool {
-        self.next_forgetting(now).is_some_and(|at| at <= now)
     }
 }

@@ -1,7 +1,8 @@
 //! Changes of groups: jobs are added and removed, claims take units, settings change.
 
 use super::{FORGOTTEN_AT_ONCE, FORGOTTEN_BY_USE, Group, Groups, Member, SETTLED_AT_ONCE};
-use crate::model::chunks::NIL;
+use crate::model::chunks::{Chunks, NIL};
+use crate::model::queue::job::Job;
 use crate::model::queue::node::{JobNode, Links, Roots, TreeId};
 use crate::model::queue::rate::{Rate, RateLog, Taken};
 use crate::model::queue::tree::{self, ServingOrder};
@@ -52,6 +53,12 @@ impl Groups {
         }
     }
 
+    /// Changes the tree of a member. `change` gets its root and returns the new root.
+    fn change_member_tree(&mut self, member: u32, change: impl FnOnce(&mut Chunks<Member>, u32) -> u32) {
+        let root = &mut self.roots[self.members[member].node.tree];
+        *root = change(&mut self.members, *root);
+    }
+
     fn drop_group(&mut self, group: u32) {
         if group == self.nameless {
             self.nameless = NIL;
@@ -80,6 +87,12 @@ impl Groups {
             None => log.clear(),
         });
     }
+}
+
+/// Returns the groups and the number of the job's [`Member`], if the job has a group.
+fn membership<'a>(groups: &'a mut Option<Box<Groups>>, job: &Job) -> Option<(&'a mut Groups, u32)> {
+    let member = job.member();
+    groups.as_deref_mut().filter(|_| member != NIL).map(|groups| (groups, member))
 }
 
 impl Queue {
@@ -122,10 +135,8 @@ impl Queue {
         if member != NIL
             && let Some(from) = groups.members.remove(member)
         {
-            let moved = &groups.members[member];
-            self.jobs[moved.job].set_member(member);
-            let root = &mut groups.roots[moved.node.tree];
-            *root = tree::renumber(&mut groups.members, *root, from, member);
+            self.jobs[groups.members[member].job].set_member(member);
+            groups.change_member_tree(member, |members, root| tree::renumber(members, root, from, member));
         }
         groups.table[group].jobs -= 1;
         if groups.table[group].jobs == 0 {
@@ -182,35 +193,20 @@ impl Queue {
     /// If the job has a group, adds its [`Member`] to a tree of all jobs with a group: the tree with the same
     /// [`TreeId`] as the job's own tree.
     pub(in crate::model::queue) fn link_member(&mut self, slot: u32) {
-        let job = &self.jobs[slot];
-        let member = job.member();
-        if let Some(groups) = &mut self.groups
-            && member != NIL
-        {
-            groups.members[member].node = job.node.clone();
-            let root = &mut groups.roots[job.node.tree];
-            *root = tree::insert(&mut groups.members, *root, member, ServingOrder::default());
-        }
+        let Some((groups, member)) = membership(&mut self.groups, &self.jobs[slot]) else { return };
+        groups.members[member].node = self.jobs[slot].node.clone();
+        groups.change_member_tree(member, |members, root| tree::insert(members, root, member, ServingOrder::default()));
     }
 
     pub(in crate::model::queue) fn unlink_member(&mut self, slot: u32) {
-        let member = self.jobs[slot].member();
-        if let Some(groups) = &mut self.groups
-            && member != NIL
-        {
-            let root = &mut groups.roots[groups.members[member].node.tree];
-            *root = tree::remove(&mut groups.members, *root, member, ServingOrder::default());
-        }
+        let Some((groups, member)) = membership(&mut self.groups, &self.jobs[slot]) else { return };
+        groups.change_member_tree(member, |members, root| tree::remove(members, root, member, ServingOrder::default()));
     }
 
     /// Updates the [`Member`] of a job that has moved to `slot`.
     pub(in crate::model::queue) fn renumber_member(&mut self, slot: u32) {
-        let member = self.jobs[slot].member();
-        if let Some(groups) = &mut self.groups
-            && member != NIL
-        {
-            groups.members[member].job = slot;
-        }
+        let Some((groups, member)) = membership(&mut self.groups, &self.jobs[slot]) else { return };
+        groups.members[member].job = slot;
     }
 
     /// Updates the times at which a job's group opens and has a ready job. Must be called after each change of the job.

@@ -55,11 +55,11 @@ pub(super) mod times;
 mod view;
 
 use super::node::{JobNode, Roots, TreeId};
-use super::query::JobTree;
+use super::query::{JobItems, JobTree};
 use super::rate::{Rate, RateLog};
 use super::returns::Return;
 use super::tree::Item;
-use super::{Millis, Queue};
+use super::{ALLOCATION, Millis, Queue};
 use crate::model::chunks::{Chunks, NIL};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -162,10 +162,8 @@ impl Groups {
 
     /// Returns a tree of all jobs with a group.
     pub fn tree_of_all<'a>(&'a self, id: TreeId, returns: &'a Chunks<Return>) -> JobTree<'a> {
-        match id {
-            TreeId::Retries | TreeId::Recurrences => JobTree::Returns(returns, self.roots[id]),
-            _ => JobTree::Members(&self.members, self.roots[id]),
-        }
+        let items = if id.has_returns() { JobItems::Returns(returns) } else { JobItems::Members(&self.members) };
+        JobTree { items, root: self.roots[id] }
     }
 
     #[cfg(test)]
@@ -196,7 +194,6 @@ impl Groups {
     pub fn memory_usage(&self) -> usize {
         /// The bytes of an entry of a map, including the overhead of its allocation.
         const ENTRY: usize = 40;
-        const ALLOCATION: usize = 12;
         size_of::<Self>()
             + self.table.bytes()
             + self.members.bytes()

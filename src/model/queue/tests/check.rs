@@ -1,7 +1,9 @@
 //! Checks of the invariants of a queue.
 
+use super::super::again::Follower;
 use super::super::job::Job;
 use super::super::node::{Links, Roots, TreeId};
+use super::super::notes::Note;
 use super::super::query::ByTime;
 use super::super::rate::MAX_ENTRIES;
 use super::super::tree::{self, ServingOrder, key};
@@ -35,14 +37,14 @@ impl Queue {
         }
         self.check_returns(&seen);
         self.check_groups(&seen);
-        let bodies: usize = seen.iter().map(|&s| self.jobs[s].body.len()).sum();
-        assert_eq!(bodies, self.body_bytes);
-        let timed = |&&s: &&u32| self.jobs[s].timing.is_some();
-        assert_eq!(seen.iter().filter(timed).count(), self.timed);
+        let of_jobs: usize = seen.iter().map(|&s| self.jobs[s].owned_bytes()).sum();
+        let of_notes: usize = self.notes.values().map(Note::owned_bytes).sum();
+        let of_followers: usize = self.followers.values().map(Follower::owned_bytes).sum();
+        assert_eq!(of_jobs + of_notes + of_followers, self.owned_bytes);
         self.priorities.check(seen.iter().map(|&slot| self.jobs[slot].node.priority));
         let noted = |&&s: &&u32| self.jobs[s].is_noted();
         assert_eq!(seen.iter().filter(noted).count(), self.notes.len());
-        assert!(seen.iter().filter(noted).all(|&s| self.notes.get(self.jobs[s].node.seq).is_some()));
+        assert!(seen.iter().filter(noted).all(|&s| self.notes.contains_key(&self.jobs[s].node.seq)));
         self.check_expiries(&seen);
         self.check_followers(&seen);
         let log = self.rate_log.entries();
@@ -65,8 +67,6 @@ impl Queue {
     fn check_followers(&self, seen: &[u32]) {
         let followers: Vec<_> = seen.iter().filter_map(|&slot| self.follower(&self.jobs[slot])).collect();
         assert_eq!(followers.len(), self.followers.len());
-        let bytes: usize = followers.iter().map(|it| it.payload.len() + it.group.len()).sum();
-        assert_eq!(bytes, self.followers.bytes());
         assert!(seen.iter().all(|&slot| self.jobs[slot].node.tree != TreeId::Dead || !self.has_follower(slot)));
     }
 
