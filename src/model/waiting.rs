@@ -216,11 +216,6 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
         self.keys.get(key).and_then(|entry| entry.woken).is_some_and(|woken| woken.client == client)
     }
 
-    /// Notes that the key may hold another queue. Returns the client to wake.
-    pub fn replaced<Q: Hash + Equivalent<K> + ?Sized>(&mut self, key: &Q, now: Millis) -> Option<Client> {
-        self.checked(key, now, Some(now), true)
-    }
-
     /// Makes all keys due. This is necessary after the clock was set back, after a promotion, and when slots or
     /// datasets arrive.
     pub fn check_all(&mut self, now: Millis) {

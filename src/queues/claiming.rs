@@ -67,9 +67,8 @@ pub fn reply_nothing(ctx: &Context) {
 /// becomes claimable only after these changes.
 pub fn settle(ctx: &mut Context, key: Str<'_>, clock: Micros) {
     let now = clock / 1000;
-    let Ok(mut open) = OpenQueue::<Writing>::open(ctx, key) else { return };
-    open.change(|queue, effects| {
+    // A key of another type has nothing to settle.
+    let _ = OpenQueue::edit(ctx, key, now, |queue, effects| {
         queue.claim(clock, now, 0, &[], |effect| effects.add(effect));
     });
-    open.commit(now);
 }

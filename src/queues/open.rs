@@ -74,6 +74,20 @@ impl<'k> OpenQueue<'k, Reading> {
 }
 
 impl<'k> OpenQueue<'k, Writing> {
+    /// Opens a queue, calls `change`, and commits. `change` must record the effect of each change. `now` is the time of
+    /// the changes.
+    pub fn edit<R>(
+        ctx: &'k mut Context,
+        name: Str<'k>,
+        now: Millis,
+        change: impl FnOnce(&mut Queue, &mut Recorder<'_>) -> R,
+    ) -> Result<R, Error> {
+        let mut open = OpenQueue::open(ctx, name)?;
+        let result = open.change(change);
+        open.commit(now);
+        Ok(result)
+    }
+
     /// Calls `change`, which must record the effect of each change. [`commit`](Self::commit) replicates the effects.
     pub fn change<R>(&mut self, change: impl FnOnce(&mut Queue, &mut Recorder<'_>) -> R) -> R {
         let (effects, uncommitted) = (&mut self.effects, &mut self.uncommitted);
@@ -160,6 +174,11 @@ impl<'e> Recorder<'e> {
         }
         self.uncommitted.note();
         self.effects.add(effect);
+    }
+
+    /// Records the effect of a call, if any. Returns whether there is one.
+    pub fn add_if_some(&mut self, effect: Option<Effect<'_>>) -> bool {
+        effect.inspect(|effect| self.add(effect)).is_some()
     }
 
     /// If the key is missing, records `effect` to create the key. `effect` must not change an empty queue.

@@ -146,7 +146,7 @@ fn run_round(ctx: &mut Context) {
 fn process_queue(ctx: &mut Context, name: Str<'_>, now: Millis) -> usize {
     let due = with_stored(ctx, name, |stored| {
         let announced = stored.upkeep.announced.load(Relaxed);
-        let has_died = stored.queue.next_death(announced).is_some_and(|death| death <= now);
+        let has_died = stored.queue.deaths(announced, now) > 0;
         let deaths = stored.queue.deaths(announced.max(COUNTED_FROM.load(Relaxed)), now);
         (has_died, deaths, stored.queue.has_to_clean_up(now))
     });

@@ -101,7 +101,7 @@ pub fn on_key(ctx: &mut Context, event: &KeyEvent<'_>) {
     // another database. So this function asks the key for its database.
     let database = ReadKey::open_notouch(ctx, event.key).database().unwrap_or(ctx.database());
     let (now, db_key) = (ctx.now(), DbKeyRef { database, name: event.key.bytes() });
-    update_and_wake(ctx, now, |waiting| waiting.replaced(&db_key, now));
+    update_and_wake(ctx, now, |waiting| waiting.checked(&db_key, now, Some(now), true));
 }
 
 pub fn on_server(ctx: &mut Context, event: ServerEvent<'_>) {
@@ -136,29 +136,37 @@ fn check_due(ctx: &mut Context) {
         // A queue whose check panics must not block the clients of other queues.
         catch_panic(|| {
             if ctx.select(db_key.database) {
-                check_queue(ctx, OwnedStr::new(&db_key.name).as_str(), clock);
+                check_queue(ctx, OwnedStr::new(&db_key.name).as_str(), clock, None);
             }
         });
     }
     update(ctx, now, |_| ());
 }
 
-/// Tells the model when a queue becomes claimable. If the queue is claimable now, wakes its first client.
-fn check_queue(ctx: &mut Context, key: Str<'_>, clock: Micros) {
+/// Tells the model when a queue becomes claimable. If the queue is claimable now, wakes its first client. `client` is the
+/// woken client that checks its own queue, if any. Such a check may not change the queue. Returns whether this client
+/// may claim now.
+fn check_queue(ctx: &mut Context, key: Str<'_>, clock: Micros, client: Option<Client>) -> bool {
     let now = clock / 1000;
     STATE.with(ctx, |state| state.stats.checks += 1);
     let (next, is_unsettled) = match OpenQueue::open_notouch(ctx, key) {
-        Ok(open) => (open.queue().next_wake(now), open.queue().needs_settling(now)),
+        Ok(open) => (open.queue().next_wake(now), client.is_none() && open.queue().needs_settling(now)),
         Err(_) => (None, false),
     };
     let is_ready = is_unsettled || next == Some(now);
     let allowed = is_ready && ctx.may_serve(key);
     if is_unsettled && allowed {
-        return settle(ctx, key, clock);
+        settle(ctx, key, clock);
+        return false;
     }
     let next = if is_ready { Some(now) } else { next };
     let db_key = DbKeyRef { database: ctx.database(), name: key.bytes() };
-    update_and_wake(ctx, now, |waiting| waiting.checked(&db_key, now, next, allowed));
+    let mut first = None;
+    update_and_wake(ctx, now, |waiting| {
+        first = waiting.checked(&db_key, now, next, allowed);
+        first.filter(|_| first != client)
+    });
+    first.is_some() && first == client
 }
 
 pub struct Waiter {
@@ -191,7 +199,7 @@ impl Waiter {
         let blocked = ctx.block(&name, timeout, Waiter { number, user, db_keys, turn: None, request });
         STATE.with(ctx, |state| state.clients.insert(number, blocked));
         for &key in keys {
-            check_queue(ctx, key, clock);
+            check_queue(ctx, key, clock, None);
         }
     }
 
@@ -219,10 +227,14 @@ impl Waiter {
 
     /// Returns the first of the client's keys that has a job for this client. Returns `None` if no key has a job, or if
     /// this depends on an earlier client that has not claimed yet.
-    fn find_turn(&self, ctx: &mut Context, now: Millis) -> Option<&DbKey> {
+    fn find_turn(&self, ctx: &mut Context, clock: Micros) -> Option<&DbKey> {
+        let now = clock / 1000;
         for (nth, db_key) in self.db_keys.iter().enumerate() {
             let turn = |ctx: &Context| STATE.with(ctx, |state| state.waiting.turn(db_key, self.number, now));
-            if turn(ctx) == Turn::Check && self.check_turn(ctx, db_key, now) {
+            if turn(ctx) == Turn::Check
+                && ctx.select(db_key.database)
+                && check_queue(ctx, OwnedStr::new(&db_key.name).as_str(), clock, Some(self.number))
+            {
                 return Some(db_key);
             }
             if turn(ctx) == Turn::Wait {
@@ -231,24 +243,6 @@ impl Waiter {
             }
         }
         None
-    }
-
-    /// Whether the client may claim from this queue now. If another client is first, wakes that client.
-    fn check_turn(&self, ctx: &mut Context, db_key: &DbKey, now: Millis) -> bool {
-        if !ctx.select(db_key.database) {
-            return false;
-        }
-        STATE.with(ctx, |state| state.stats.checks += 1);
-        let name = OwnedStr::new(&db_key.name);
-        let next = OpenQueue::open_notouch(ctx, name.as_str()).ok().and_then(|open| open.queue().next_wake(now));
-        let allowed = next == Some(now) && ctx.may_serve(name.as_str());
-        let mut is_its_turn = false;
-        update_and_wake(ctx, now, |waiting| {
-            let first = waiting.checked(db_key, now, next, allowed);
-            is_its_turn = first == Some(self.number);
-            first.filter(|_| !is_its_turn)
-        });
-        is_its_turn
     }
 
     /// Whether the client's user may still claim from these keys. Its rights may have changed since the command.
@@ -270,7 +264,7 @@ impl Waiter {
 impl Wait for Waiter {
     fn is_servable(&mut self, ctx: &mut Context) -> bool {
         let clock = ctx.micros();
-        self.turn = self.find_turn(ctx, clock / 1000).map(|db_key| (db_key.clone(), clock));
+        self.turn = self.find_turn(ctx, clock).map(|db_key| (db_key.clone(), clock));
         self.turn.is_some()
     }
 

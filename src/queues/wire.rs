@@ -64,7 +64,6 @@ pub struct EncodedEffects {
     text: Vec<u8>,
     ends: Vec<usize>,
     effects: usize,
-    bytes: usize,
     happened: SmallVec<[&'static CStr; 2]>,
 }
 
@@ -74,7 +73,7 @@ impl EncodedEffects {
     }
 
     pub fn bytes(&self) -> usize {
-        self.bytes
+        self.text.len()
     }
 
     pub fn happened(&self) -> &[&'static CStr] {
@@ -100,20 +99,20 @@ impl EncodedEffects {
                 self.word(if generated { b"PUSHAUTO" } else { b"PUSH" }, c"zq.push").new_job(&job).flag(AGAIN, again)
             }
             Change::Job { id, change } => self.job_change(id, change),
-            Change::SettleRate => self.bare(b"SETTLE"),
+            Change::SettleRate => self.arg(b"SETTLE"),
             Change::Redrive { count, group } => self.word(b"REDRIVE", c"zq.redrive").number(count).group(group),
-            Change::Hold { group, until } => self.word(b"HOLD", c"zq.hold").body(group).number(until),
+            Change::Hold { group, until } => self.word(b"HOLD", c"zq.hold").arg(group).number(until),
             Change::Configure(settings) => {
                 self.word(b"CONFIGURE", c"zq.config").fields(Settings::FIELDS, &settings, &Settings::default())
             }
             Change::RestoreJob(job) => self.job(&job),
-            Change::RestoreFollower(job) => self.bare(b"FOLLOWER").new_job(&job),
+            Change::RestoreFollower(job) => self.arg(b"FOLLOWER").new_job(&job),
             Change::RestoreUnits { group, taken: Taken { back_at, units } } => {
-                self.bare(b"UNITS").number(back_at).number(units).group(group)
+                self.arg(b"UNITS").number(back_at).number(units).group(group)
             }
-            Change::RestoreTurn { group } => self.bare(b"TURN").body(group),
+            Change::RestoreTurn { group } => self.arg(b"TURN").arg(group),
             Change::RestoreTotals(Totals { last_token, last_id, next_seq, counters }) => {
-                self.bare(b"TOTALS").number(last_token).number(last_id.ms).number(last_id.seq).number(next_seq);
+                self.arg(b"TOTALS").number(last_token).number(last_id.ms).number(last_id.seq).number(next_seq);
                 self.fields(Counters::FIELDS, &counters, &Counters::default())
             }
         };
@@ -122,33 +121,33 @@ impl EncodedEffects {
     fn job_change(&mut self, id: &[u8], change: JobChange<'_>) -> &mut EncodedEffects {
         match change {
             JobChange::Claim { token, deadline, worker } => {
-                self.word(b"CLAIM", c"zq.claim").body(id).number(token).number(deadline).option(b"worker", worker)
+                self.word(b"CLAIM", c"zq.claim").arg(id).number(token).number(deadline).option(b"worker", worker)
             }
-            JobChange::Ack { again: None } => self.word(b"ACK", c"zq.ack").body(id),
-            JobChange::Ack { again: Some(due) } => self.word(b"AGAIN", c"zq.ack").body(id).number(due),
+            JobChange::Ack { again: None } => self.word(b"ACK", c"zq.ack").arg(id),
+            JobChange::Ack { again: Some(due) } => self.word(b"AGAIN", c"zq.ack").arg(id).number(due),
             JobChange::Retry { due, attempt, error } => {
-                self.word(b"RETRY", c"zq.nack").body(id).number(due);
+                self.word(b"RETRY", c"zq.nack").arg(id).number(due);
                 self.flag(FREE, attempt == Attempt::Free).flag(LAST, attempt == Attempt::Last).option(b"error", error)
             }
             JobChange::Dead { is_free, error } => {
-                self.word(b"DEAD", DEAD_EVENT).body(id).flag(FREE, is_free).option(b"error", error)
+                self.word(b"DEAD", DEAD_EVENT).arg(id).flag(FREE, is_free).option(b"error", error)
             }
-            JobChange::Extend { deadline } => self.word(b"EXTEND", c"zq.extend").body(id).number(deadline),
-            JobChange::Cancel => self.word(b"CANCEL", c"zq.cancel").body(id),
-            JobChange::Clean => self.word(b"CLEAN", c"zq.clean").body(id),
-            JobChange::Drop => self.bare(b"DROP").body(id),
-            JobChange::Expire { again } => self.word(b"EXPIRE", c"zq.expired").body(id).time(DUE, again),
-            JobChange::Follow => self.bare(b"FOLLOW").body(id),
-            JobChange::Revive => self.word(b"REVIVE", c"zq.redrive").body(id),
+            JobChange::Extend { deadline } => self.word(b"EXTEND", c"zq.extend").arg(id).number(deadline),
+            JobChange::Cancel => self.word(b"CANCEL", c"zq.cancel").arg(id),
+            JobChange::Clean => self.word(b"CLEAN", c"zq.clean").arg(id),
+            JobChange::Drop => self.arg(b"DROP").arg(id),
+            JobChange::Expire { again } => self.word(b"EXPIRE", c"zq.expired").arg(id).time(DUE, again),
+            JobChange::Follow => self.arg(b"FOLLOW").arg(id),
+            JobChange::Revive => self.word(b"REVIVE", c"zq.redrive").arg(id),
             JobChange::Reschedule { due, priority } => {
-                self.word(b"MOVE", c"zq.reschedule").body(id);
+                self.word(b"MOVE", c"zq.reschedule").arg(id);
                 match due {
                     Some(due) => self.number(due),
-                    None => self.bare(SAME),
+                    None => self.arg(SAME),
                 };
                 match priority {
                     Some(priority) => self.signed(priority.into()),
-                    None => self.bare(SAME),
+                    None => self.arg(SAME),
                 }
             }
         }
@@ -156,13 +155,13 @@ impl EncodedEffects {
 
     fn new_job(&mut self, job: &NewJob<'_>) -> &mut EncodedEffects {
         let NewJob { id, payload, group, due, priority, max_attempts, every, ttl } = *job;
-        self.body(id).body(payload).number(due).signed(priority.into());
+        self.arg(id).arg(payload).number(due).signed(priority.into());
         self.number(max_attempts.into()).number(every.unwrap_or(0)).option(b"group", group).time(TTL, ttl)
     }
 
     fn job(&mut self, job: &Record<'_>) -> &mut EncodedEffects {
         let Extras { worker, error, .. } = job.extras;
-        self.bare(b"JOB").body(job.id).body(job.payload).bare(job.state.name().as_bytes());
+        self.arg(b"JOB").arg(job.id).arg(job.payload).arg(job.state.name().as_bytes());
         self.number(job.time).signed(job.priority.into()).number(job.seq);
         self.fields(&Record::FIELDS, job, &job.bare());
         self.option(b"worker", worker).option(b"error", error).option(b"group", job.group)
@@ -170,29 +169,29 @@ impl EncodedEffects {
 
     fn fields<T>(&mut self, fields: &[Field<T>], of: &T, default: &T) -> &mut EncodedEffects {
         for (name, value) in fields.iter().filter_map(|field| Some((field.name, field.changed(of, default)?))) {
-            self.bare(name.as_bytes()).number(value);
+            self.arg(name.as_bytes()).number(value);
         }
         self
     }
 
     fn flag(&mut self, name: &[u8], is_set: bool) -> &mut EncodedEffects {
-        if is_set { self.bare(name) } else { self }
+        if is_set { self.arg(name) } else { self }
     }
 
     fn option(&mut self, name: &[u8], value: &[u8]) -> &mut EncodedEffects {
-        if value.is_empty() { self } else { self.bare(name).body(value) }
+        if value.is_empty() { self } else { self.arg(name).arg(value) }
     }
 
     fn group(&mut self, group: Option<&[u8]>) -> &mut EncodedEffects {
         match group {
-            Some(group) => self.bare(b"group").body(group),
+            Some(group) => self.arg(b"group").arg(group),
             None => self,
         }
     }
 
     fn time(&mut self, name: &[u8], value: Option<Millis>) -> &mut EncodedEffects {
         match value {
-            Some(value) => self.bare(name).number(value),
+            Some(value) => self.arg(name).number(value),
             None => self,
         }
     }
@@ -201,22 +200,17 @@ impl EncodedEffects {
         if !self.happened.contains(&event) {
             self.happened.push(event);
         }
-        self.bare(word)
+        self.arg(word)
     }
 
-    fn bare(&mut self, word: &[u8]) -> &mut EncodedEffects {
-        self.text.extend_from_slice(word);
+    fn arg(&mut self, arg: &[u8]) -> &mut EncodedEffects {
+        self.text.extend_from_slice(arg);
         self.ends.push(self.text.len());
         self
     }
 
-    fn body(&mut self, bytes: &[u8]) -> &mut EncodedEffects {
-        self.bytes += bytes.len();
-        self.bare(bytes)
-    }
-
     fn number(&mut self, number: u64) -> &mut EncodedEffects {
-        self.bare(Decimal::of(number.min(i64::MAX.unsigned_abs())).as_bytes())
+        self.arg(Decimal::of(number.min(i64::MAX.unsigned_abs())).as_bytes())
     }
 
     fn signed(&mut self, number: i64) -> &mut EncodedEffects {

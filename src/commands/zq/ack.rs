@@ -3,11 +3,11 @@
 //! Finishes jobs. An ACK after the deadline is accepted, even if the job became a dead letter. It is refused if, in the
 //! meantime, the job was claimed again, NACKed, redriven or replaced.
 
+use super::claimed_jobs;
 use crate::commands::args::Args;
 use crate::error::Error;
 use crate::queues::OpenQueue;
 use crate::server::command::{Access, Arg, Keys, Spec};
-use crate::server::key::Writing;
 use crate::server::{Context, Str};
 
 pub const SPEC: Spec = Spec {
@@ -24,16 +24,10 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let now = ctx.now();
     let mut args = Args::new(arguments);
     let key = args.string()?;
-    let mut jobs = Vec::new();
-    while jobs.is_empty() || !args.is_empty() {
-        jobs.push((args.string()?.bytes(), args.token()?));
-    }
-    let mut open = OpenQueue::<Writing>::open(ctx, key)?;
-    let finished = open.change(|queue, effects| {
-        let finish = |&(id, token): &(_, _)| queue.ack(now, id, token).inspect(|effect| effects.add(effect)).is_some();
-        jobs.iter().map(finish).filter(|&finished| finished).count()
-    });
-    open.commit(now);
+    let jobs = claimed_jobs(&mut args)?;
+    let finished = OpenQueue::edit(ctx, key, now, |queue, effects| {
+        jobs.iter().filter(|&&(id, token)| effects.add_if_some(queue.ack(now, id, token))).count()
+    })?;
     ctx.reply_count(finished as u64);
     Ok(())
 }

@@ -68,22 +68,21 @@ fn read<'a>(args: &mut Args<'a>) -> Result<(Millis, Vec<Effect<'a>>), Error> {
 
 /// Decodes the next effect, as [`EncodedEffects::add`](crate::queues::wire::EncodedEffects::add) writes it.
 fn parse<'a>(args: &mut Args<'a>, at: Millis) -> Result<Effect<'a>, Error> {
-    let word = args.string()?.bytes();
-    let id = |args: &mut Args<'a>| args.string().map(Str::bytes);
     let of_job = |id: &'a [u8], change: JobChange<'a>| Change::Job { id, change };
+    let word = bytes(args)?;
     let change = match word {
         b"PUSH" | b"PUSHAUTO" => {
             Change::Push { job: new_job(args)?, generated: word == b"PUSHAUTO", again: args.skip(AGAIN) }
         }
         b"CLAIM" => of_job(
-            id(args)?,
-            JobChange::Claim { token: args.count()?, deadline: args.count()?, worker: option(args, b"worker")? },
+            bytes(args)?,
+            JobChange::Claim { token: args.count()?, deadline: args.count()?, worker: text(args, b"worker")? },
         ),
         b"SETTLE" => Change::SettleRate,
-        b"ACK" => of_job(id(args)?, JobChange::Ack { again: None }),
-        b"AGAIN" => of_job(id(args)?, JobChange::Ack { again: Some(args.count()?) }),
+        b"ACK" => of_job(bytes(args)?, JobChange::Ack { again: None }),
+        b"AGAIN" => of_job(bytes(args)?, JobChange::Ack { again: Some(args.count()?) }),
         b"RETRY" => of_job(
-            id(args)?,
+            bytes(args)?,
             JobChange::Retry {
                 due: args.count()?,
                 attempt: match (args.skip(FREE), args.skip(LAST)) {
@@ -92,33 +91,34 @@ fn parse<'a>(args: &mut Args<'a>, at: Millis) -> Result<Effect<'a>, Error> {
                     (false, true) => Attempt::Last,
                     (true, true) => return Err(Error::Syntax),
                 },
-                error: option(args, b"error")?,
+                error: text(args, b"error")?,
             },
         ),
-        b"DEAD" => of_job(id(args)?, JobChange::Dead { is_free: args.skip(FREE), error: option(args, b"error")? }),
-        b"EXTEND" => of_job(id(args)?, JobChange::Extend { deadline: args.count()? }),
-        b"CANCEL" => of_job(id(args)?, JobChange::Cancel),
-        b"CLEAN" => of_job(id(args)?, JobChange::Clean),
-        b"DROP" => of_job(id(args)?, JobChange::Drop),
-        b"EXPIRE" => of_job(id(args)?, JobChange::Expire { again: time(args, DUE)? }),
-        b"FOLLOW" => of_job(id(args)?, JobChange::Follow),
-        b"REVIVE" => of_job(id(args)?, JobChange::Revive),
+        b"DEAD" => of_job(bytes(args)?, JobChange::Dead { is_free: args.skip(FREE), error: text(args, b"error")? }),
+        b"EXTEND" => of_job(bytes(args)?, JobChange::Extend { deadline: args.count()? }),
+        b"CANCEL" => of_job(bytes(args)?, JobChange::Cancel),
+        b"CLEAN" => of_job(bytes(args)?, JobChange::Clean),
+        b"DROP" => of_job(bytes(args)?, JobChange::Drop),
+        b"EXPIRE" => of_job(bytes(args)?, JobChange::Expire { again: optional(args, DUE, Args::count)? }),
+        b"FOLLOW" => of_job(bytes(args)?, JobChange::Follow),
+        b"REVIVE" => of_job(bytes(args)?, JobChange::Revive),
         b"MOVE" => of_job(
-            id(args)?,
+            bytes(args)?,
             JobChange::Reschedule {
                 due: unless_same(args, Args::count)?,
                 priority: unless_same(args, Args::priority)?,
             },
         ),
-        b"REDRIVE" => Change::Redrive { count: args.count()?, group: group(args)? },
-        b"HOLD" => Change::Hold { group: id(args)?, until: args.count()? },
+        b"REDRIVE" => Change::Redrive { count: args.count()?, group: optional(args, b"group", bytes)? },
+        b"HOLD" => Change::Hold { group: bytes(args)?, until: args.count()? },
         b"CONFIGURE" => Change::Configure(fields(Settings::FIELDS, args)?),
         b"JOB" => Change::RestoreJob(job(args)?),
         b"FOLLOWER" => Change::RestoreFollower(new_job(args)?),
-        b"UNITS" => {
-            Change::RestoreUnits { taken: Taken { back_at: args.count()?, units: args.count()? }, group: group(args)? }
-        }
-        b"TURN" => Change::RestoreTurn { group: id(args)? },
+        b"UNITS" => Change::RestoreUnits {
+            taken: Taken { back_at: args.count()?, units: args.count()? },
+            group: optional(args, b"group", bytes)?,
+        },
+        b"TURN" => Change::RestoreTurn { group: bytes(args)? },
         b"TOTALS" => Change::RestoreTotals(Totals {
             last_token: args.count()?,
             last_id: AutoId { ms: args.count()?, seq: args.count()? },
@@ -137,23 +137,26 @@ fn unless_same<'a, T>(
     if args.skip(SAME) { Ok(None) } else { read(args).map(Some) }
 }
 
-/// Decodes an option of an effect. Returns an empty string if the option is missing.
-fn option<'a>(args: &mut Args<'a>, name: &[u8]) -> Result<&'a [u8], Error> {
-    if args.skip(name) { args.word().map(Str::bytes) } else { Ok(b"") }
+/// Decodes an option of an effect with `read`. Returns `None` if the option is missing.
+fn optional<'a, T>(
+    args: &mut Args<'a>,
+    name: &[u8],
+    read: impl FnOnce(&mut Args<'a>) -> Result<T, Error>,
+) -> Result<Option<T>, Error> {
+    if args.skip(name) { read(args).map(Some) } else { Ok(None) }
 }
 
-/// Decodes the name of a group, which may be empty. Returns `None` if it is missing.
-fn group<'a>(args: &mut Args<'a>) -> Result<Option<&'a [u8]>, Error> {
-    if args.skip(b"group") { args.string().map(|name| Some(name.bytes())) } else { Ok(None) }
+/// Decodes a text of an effect. Returns an empty text if it is missing.
+fn text<'a>(args: &mut Args<'a>, name: &[u8]) -> Result<&'a [u8], Error> {
+    Ok(optional(args, name, Args::word)?.map_or(b"", Str::bytes))
 }
 
-/// Decodes a time or duration of an effect. Returns `None` if it is missing.
-fn time(args: &mut Args<'_>, name: &[u8]) -> Result<Option<Millis>, Error> {
-    if args.skip(name) { args.count().map(Some) } else { Ok(None) }
+fn bytes<'a>(args: &mut Args<'a>) -> Result<&'a [u8], Error> {
+    args.string().map(Str::bytes)
 }
 
 fn new_job<'a>(args: &mut Args<'a>) -> Result<NewJob<'a>, Error> {
-    let (id, payload) = (args.string()?.bytes(), args.string()?.bytes());
+    let (id, payload) = (bytes(args)?, bytes(args)?);
     Ok(NewJob {
         id,
         payload,
@@ -161,8 +164,8 @@ fn new_job<'a>(args: &mut Args<'a>) -> Result<NewJob<'a>, Error> {
         priority: args.priority()?,
         max_attempts: args.attempts()?,
         every: Some(args.count()?).filter(|&every| every > 0),
-        group: option(args, b"group")?,
-        ttl: time(args, TTL)?,
+        group: text(args, b"group")?,
+        ttl: optional(args, TTL, Args::count)?,
     })
 }
 
@@ -183,14 +186,14 @@ fn put_fields<T>(table: &[Field<T>], of: &mut T, args: &mut Args<'_>) -> Result<
 }
 
 fn job<'a>(args: &mut Args<'a>) -> Result<Record<'a>, Error> {
-    let (id, payload) = (args.string()?.bytes(), args.string()?.bytes());
-    let state = args.string()?.bytes();
+    let (id, payload) = (bytes(args)?, bytes(args)?);
+    let state = bytes(args)?;
     let state = State::ALL.into_iter().find(|it| it.name().as_bytes() == state).ok_or(Error::Syntax)?;
-    let mut job = Record::new(id, payload, state, args.count()?, args.priority()?, args.count()?);
+    let mut job = Record::new(id, payload, state, args.count()?, args.priority()?, args.count()?).bare();
     put_fields(&Record::FIELDS, &mut job, args)?;
-    job.extras.worker = option(args, b"worker")?;
-    job.extras.error = option(args, b"error")?;
-    job.group = option(args, b"group")?;
+    job.extras.worker = text(args, b"worker")?;
+    job.extras.error = text(args, b"error")?;
+    job.group = text(args, b"group")?;
     Ok(job)
 }
 

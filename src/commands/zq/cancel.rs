@@ -6,7 +6,6 @@ use crate::commands::args::Args;
 use crate::error::Error;
 use crate::queues::OpenQueue;
 use crate::server::command::{Access, Arg, Keys, Spec};
-use crate::server::key::Writing;
 use crate::server::{Context, Str};
 
 pub const SPEC: Spec = Spec {
@@ -24,12 +23,9 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let mut args = Args::new(arguments);
     let key = args.string()?;
     let ids = args.strings()?;
-    let mut open = OpenQueue::<Writing>::open(ctx, key)?;
-    let cancelled = open.change(|queue, effects| {
-        let cancel = |id: &Str<'a>| queue.cancel(now, id.bytes()).inspect(|effect| effects.add(effect)).is_some();
-        ids.iter().map(cancel).filter(|&cancelled| cancelled).count()
-    });
-    open.commit(now);
+    let cancelled = OpenQueue::edit(ctx, key, now, |queue, effects| {
+        ids.iter().filter(|id| effects.add_if_some(queue.cancel(now, id.bytes()))).count()
+    })?;
     ctx.reply_count(cancelled as u64);
     Ok(())
 }

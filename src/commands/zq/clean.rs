@@ -9,7 +9,6 @@ use crate::error::Error;
 use crate::model::queue::{State, Unreached, Which};
 use crate::queues::OpenQueue;
 use crate::server::command::{Access, Arg, Keys, Spec};
-use crate::server::key::Writing;
 use crate::server::{Context, Str};
 
 /// The default of COUNT.
@@ -53,11 +52,9 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
             _ => return Err(Error::Syntax),
         }
     }
-    let mut open = OpenQueue::<Writing>::open(ctx, key)?;
-    let cleaned = open.change(|queue, effects| {
+    let cleaned = OpenQueue::edit(ctx, key, now, |queue, effects| {
         queue.clean(now, Which { state, group }, older, count.unwrap_or(COUNT), |effect| effects.add(effect))
-    });
-    open.commit(now);
+    })?;
     ctx.reply_count(cleaned.map_err(|Unreached| Error::CleanUnreached)?);
     Ok(())
 }

@@ -3,12 +3,11 @@
 //! Sets leases to expire after `duration` from now. Workers use it as a heartbeat, or with a short duration to release
 //! jobs early. Returns the new deadline of each job. For an expired lease or an invalid token, returns null instead.
 
-use super::after;
+use super::{after, claimed_jobs};
 use crate::commands::args::Args;
 use crate::error::Error;
 use crate::queues::OpenQueue;
 use crate::server::command::{Access, Arg, Keys, Spec};
-use crate::server::key::Writing;
 use crate::server::{Context, Str};
 use smallvec::SmallVec;
 
@@ -31,19 +30,11 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let mut args = Args::new(arguments);
     let key = args.string()?;
     let deadline = after(now, args.duration()?)?;
-    let mut jobs = SmallVec::<[_; 4]>::new();
-    while !args.is_empty() {
-        jobs.push((args.string()?.bytes(), args.token()?));
-    }
-    let mut open = OpenQueue::<Writing>::open(ctx, key)?;
-    let extended: SmallVec<[bool; 4]> = open.change(|queue, effects| {
-        let extend = |&(id, token): &(_, _)| {
-            let extended = queue.extend(now, id, token, deadline);
-            extended.inspect(|effect| effect.iter().for_each(|effect| effects.add(effect))).is_some()
-        };
-        jobs.iter().map(extend).collect()
-    });
-    open.commit(now);
+    let jobs = claimed_jobs(&mut args)?;
+    let extended: SmallVec<[bool; 4]> = OpenQueue::edit(ctx, key, now, |queue, effects| {
+        let mut extend = |id, token| queue.extend(now, id, token, deadline).map(|effect| effects.add_if_some(effect));
+        jobs.iter().map(|&(id, token)| extend(id, token).is_some()).collect()
+    })?;
     ctx.reply_array(extended.len());
     for is_extended in extended {
         if is_extended {

@@ -8,7 +8,6 @@ use crate::commands::args::Args;
 use crate::error::Error;
 use crate::queues::OpenQueue;
 use crate::server::command::{Access, Arg, Keys, Spec};
-use crate::server::key::Writing;
 use crate::server::{Context, Str};
 
 pub const SPEC: Spec = Spec {
@@ -31,12 +30,9 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
         duration => after(now, duration)?,
     };
     args.finish()?;
-    let mut open = OpenQueue::<Writing>::open(ctx, key)?;
-    let is_held = open.change(|queue, effects| {
-        let held = queue.hold(now, group, until);
-        held.inspect(|effect| effect.iter().for_each(|effect| effects.add(effect))).is_some()
-    });
-    open.commit(now);
-    ctx.reply_bool(is_held);
+    let held = OpenQueue::edit(ctx, key, now, |queue, effects| {
+        queue.hold(now, group, until).map(|effect| effects.add_if_some(effect))
+    })?;
+    ctx.reply_bool(held.is_some());
     Ok(())
 }

@@ -23,6 +23,7 @@ use crate::error::Error;
 use crate::model::queue::{Notation, Settings};
 use crate::server::Context;
 use crate::server::command::Arg;
+use smallvec::SmallVec;
 
 const DUE: Arg =
     Arg::one_of(c"due", &[Arg::string(c"delay").after(c"DELAY"), Arg::string(c"instant").after(c"AT")]).optional();
@@ -49,6 +50,15 @@ impl<'a> Page<'a> {
         }
         Ok(Page { after, count: at_most(count, default_count) })
     }
+}
+
+/// Parses the IDs and tokens of one or more claimed jobs.
+fn claimed_jobs<'a>(args: &mut Args<'a>) -> Result<SmallVec<[(&'a [u8], u64); 4]>, Error> {
+    let mut jobs = SmallVec::new();
+    while jobs.is_empty() || !args.is_empty() {
+        jobs.push((args.string()?.bytes(), args.token()?));
+    }
+    Ok(jobs)
 }
 
 fn at_most(count: Option<u64>, default: u64) -> usize {

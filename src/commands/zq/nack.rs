@@ -11,7 +11,6 @@ use crate::error::Error;
 use crate::model::queue::{self, NackOptions};
 use crate::queues::OpenQueue;
 use crate::server::command::{Access, Arg, Keys, Spec};
-use crate::server::key::Writing;
 use crate::server::{Context, Str};
 
 pub const SPEC: Spec = Spec {
@@ -61,15 +60,13 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     }
     let fate = fate.unwrap_or(queue::Nack::Default);
     let options = NackOptions { is_free, error: error.unwrap_or_default() };
-    let mut open = OpenQueue::<Writing>::open(ctx, key)?;
-    let given = open.change(|queue, effects| {
-        let given = queue.nack(now, id, token, fate, options).inspect(|effect| effects.add(effect)).is_some();
+    let given = OpenQueue::edit(ctx, key, now, |queue, effects| {
+        let given = effects.add_if_some(queue.nack(now, id, token, fate, options));
         if let Some(until) = hold.filter(|_| given) {
             queue.hold_group_of(now, id, until, |effect| effects.add(effect));
         }
         given
-    });
-    open.commit(now);
+    })?;
     ctx.reply_bool(given);
     Ok(())
 }

@@ -13,7 +13,6 @@ use crate::error::Error;
 use crate::model::queue;
 use crate::queues::OpenQueue;
 use crate::server::command::{Access, Arg, Keys, Spec};
-use crate::server::key::Writing;
 use crate::server::{Context, Str};
 
 pub const SPEC: Spec = Spec {
@@ -83,8 +82,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
         again,
     };
 
-    let mut open = OpenQueue::<Writing>::open(ctx, key)?;
-    let pushed = open.change(|queue, effects| {
+    OpenQueue::edit(ctx, key, now, |queue, effects| {
         if let Some(id) = id {
             queue.drop_if_expired(now, id, |effect| effects.add(effect));
         }
@@ -96,7 +94,5 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
             None => effects.ctx().reply_null(),
         }
         Ok(())
-    });
-    open.commit(now);
-    pushed
+    })?
 }

@@ -9,7 +9,6 @@ use crate::error::Error;
 use crate::model::queue::State;
 use crate::queues::OpenQueue;
 use crate::server::command::{Access, Arg, Keys, Spec};
-use crate::server::key::Writing;
 use crate::server::{Context, Str};
 
 /// The default of COUNT.
@@ -46,21 +45,18 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
             _ => return Err(Error::Syntax),
         }
     }
-    let mut open = OpenQueue::<Writing>::open(ctx, key)?;
-    let redriven = open.change(|queue, effects| {
+    let redriven = OpenQueue::edit(ctx, key, now, |queue, effects| {
         if ids.is_empty() {
             let dead = queue.count(now, State::Dead);
-            queue.redrive(now, group, count.unwrap_or(COUNT)).inspect(|effect| effects.add(effect));
+            effects.add_if_some(queue.redrive(now, group, count.unwrap_or(COUNT)));
             return dead - queue.count(now, State::Dead);
         }
         let revive = |id: &&Str<'a>| {
             let is_in = |group| queue.get(now, id.bytes()).is_some_and(|job| job.group == group);
-            group.is_none_or(is_in)
-                && queue.redrive_one(now, id.bytes()).inspect(|effect| effects.add(effect)).is_some()
+            group.is_none_or(is_in) && effects.add_if_some(queue.redrive_one(now, id.bytes()))
         };
         ids.iter().filter(revive).count() as u64
-    });
-    open.commit(now);
+    })?;
     ctx.reply_count(redriven);
     Ok(())
 }

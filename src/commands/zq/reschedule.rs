@@ -7,7 +7,6 @@ use crate::commands::args::{Args, once};
 use crate::error::Error;
 use crate::queues::OpenQueue;
 use crate::server::command::{Access, Arg, Keys, Spec};
-use crate::server::key::Writing;
 use crate::server::{Context, Str};
 
 pub const SPEC: Spec = Spec {
@@ -37,12 +36,9 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     if due.is_none() && priority.is_none() {
         return Err(Error::Arity);
     }
-    let mut open = OpenQueue::<Writing>::open(ctx, key)?;
-    let moved = open.change(|queue, effects| {
-        let moved = queue.reschedule(now, id, due, priority);
-        moved.inspect(|effect| effect.iter().for_each(|effect| effects.add(effect))).is_some()
-    });
-    open.commit(now);
-    ctx.reply_bool(moved);
+    let moved = OpenQueue::edit(ctx, key, now, |queue, effects| {
+        queue.reschedule(now, id, due, priority).map(|effect| effects.add_if_some(effect))
+    })?;
+    ctx.reply_bool(moved.is_some());
     Ok(())
 }

@@ -5,7 +5,6 @@ use super::Queue;
 use super::job::{Job, Ttl};
 use super::node::TreeId;
 use super::push::NewJob;
-use super::side::Bytes;
 
 #[derive(Clone, Debug)]
 pub(super) struct Follower {
@@ -16,24 +15,22 @@ pub(super) struct Follower {
 }
 
 impl Follower {
+    pub fn owned_bytes(&self) -> usize {
+        self.payload.len() + self.group.len()
+    }
+
     pub fn job<'a>(&'a self, id: &'a [u8]) -> NewJob<'a> {
         NewJob { id, payload: &self.payload, group: &self.group, ..self.rest }
     }
 }
 
-impl Bytes for Follower {
-    fn bytes(&self) -> usize {
-        self.payload.len() + self.group.len()
-    }
-}
-
 impl Queue {
     pub(super) fn follower<'a>(&'a self, job: &'a Job) -> Option<NewJob<'a>> {
-        self.followers.get(job.node.seq).map(|follower| follower.job(job.id()))
+        self.followers.get(&job.node.seq).map(|follower| follower.job(job.id()))
     }
 
     pub(super) fn has_follower(&self, slot: u32) -> bool {
-        self.followers.get(self.jobs[slot].node.seq).is_some()
+        self.followers.contains_key(&self.jobs[slot].node.seq)
     }
 
     /// Restores the push that waits behind the job with the same ID. Returns false, and does nothing, if there is no
@@ -51,13 +48,28 @@ impl Queue {
         let rest = NewJob { id: b"", payload: b"", group: b"", due, priority, max_attempts, every, ttl };
         self.unlink_expiry(slot);
         let follower = Follower { payload: payload.into(), group: group.into(), rest };
+        self.drop_follower(slot);
+        self.owned_bytes += follower.owned_bytes();
         self.followers.insert(self.jobs[slot].node.seq, follower);
         self.link_expiry(slot);
     }
 
+    /// Removes the follower of a job that is in a tree.
+    pub(super) fn take_follower(&mut self, slot: u32) -> Option<Follower> {
+        if !self.has_follower(slot) {
+            return None;
+        }
+        self.unlink_expiry(slot);
+        let follower = self.drop_follower(slot);
+        self.link_expiry(slot);
+        follower
+    }
+
     /// Removes the follower of a job, which must be in no tree.
     pub(super) fn drop_follower(&mut self, slot: u32) -> Option<Follower> {
-        self.followers.remove(self.jobs[slot].node.seq)
+        let follower = self.followers.remove(&self.jobs[slot].node.seq)?;
+        self.owned_bytes -= follower.owned_bytes();
+        Some(follower)
     }
 
     /// Gives a recurring job the payload and the TTL of its follower. The job must be in no tree.

@@ -2,10 +2,10 @@
 
 use super::effect::{Change, Effect, JobChange};
 use super::expiry::DROPPED_BY_CLAIM;
-use super::job::MAX_WORKER;
-use super::node::{FALLING_DUE, RECURRENCES, RETRIES, Roots, TreeId};
-use super::tree::Item;
-use super::{MAX_NOW, MAX_TIME, MAX_TOKEN, Micros, Millis, Queue, Settings, stretch, tree};
+use super::job::{MAX_WORKER, State};
+use super::node::Roots;
+use super::query::{better, parts};
+use super::{MAX_NOW, MAX_TIME, MAX_TOKEN, Micros, Millis, Queue, Settings};
 use crate::model::chunks::NIL;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,8 +17,6 @@ pub struct Claimed<'a> {
     /// The number of this attempt, from 1.
     pub attempt: u32,
     pub deadline: Millis,
-    /// The worker's name, or empty.
-    pub worker: &'a [u8],
 }
 
 impl Queue {
@@ -50,7 +48,7 @@ impl Queue {
         clock: Micros,
         deadline: Millis,
         count: u64,
-        worker: &'a [u8],
+        worker: &[u8],
         mut sink: impl FnMut(&Effect<'_>),
     ) -> Vec<Claimed<'a>> {
         let worker = &worker[..worker.len().min(MAX_WORKER)];
@@ -60,7 +58,7 @@ impl Queue {
         // When a job is dropped, another job moves to its slot. So if jobs may be dropped, the claimed jobs are found
         // by ID later.
         let (has_expired, mut ids) = (self.has_expired(now), Vec::<Box<[u8]>>::new());
-        let (most, mut to_drop) = (self.openings(now), DROPPED_BY_CLAIM);
+        let (most, mut to_drop) = (self.free(now), DROPPED_BY_CLAIM);
         if most > 0 {
             self.drop_first(now, &mut to_drop, &mut sink);
         }
@@ -94,7 +92,6 @@ impl Queue {
                 token: job.token,
                 attempt: job.attempts,
                 deadline: job.node.time,
-                worker,
             }
         });
         jobs.collect()
@@ -105,12 +102,19 @@ impl Queue {
     /// one. O(log n).
     pub fn openings(&self, now: Millis) -> u64 {
         let now = now.min(MAX_NOW);
-        if self.settings.paused || self.groups.as_ref().is_some_and(|groups| groups.opens() > now) {
+        if self.groups.as_ref().is_some_and(|groups| groups.opens() > now) {
             return 0;
         }
-        let ready = self.count(now, super::State::Ready);
+        self.free(now).min(self.count(now, State::Ready))
+    }
+
+    /// Returns how many ready jobs a claim may take, as far as PAUSED, CONCURRENCY, RATE and tokens allow.
+    fn free(&self, now: Millis) -> u64 {
+        if self.settings.paused {
+            return 0;
+        }
         let tokens = MAX_TOKEN - self.last_token;
-        ready.min(self.free_leases(now)).min(self.free_units(now)).min(tokens)
+        tokens.min(self.free_leases(now)).min(self.free_units(now))
     }
 
     /// Whether a claim has effects even if it gets no job. Such a claim drops expired jobs, or settles units of RATE or
@@ -140,7 +144,7 @@ impl Queue {
     fn free_leases(&self, now: Millis) -> u64 {
         match self.settings.concurrency {
             0 => u64::MAX,
-            most => most.saturating_sub(self.count(now, super::State::Claimed)),
+            most => most.saturating_sub(self.count(now, State::Claimed)),
         }
     }
 
@@ -160,27 +164,8 @@ impl Queue {
     /// Returns the ready job of one group that is served first, or `NIL`.
     pub(super) fn best_of(&self, roots: &Roots, now: Millis) -> u32 {
         let order = self.order();
-        let ready = tree::best(&self.jobs, roots[TreeId::Ready as usize]);
-        let best = FALLING_DUE
-            .into_iter()
-            .map(|tree| stretch::best_until(&self.jobs, roots[tree as usize], now, order))
-            .fold(ready, |a, b| order.better(&self.jobs, a, b));
-        self.or_returned(best, &[roots[RETRIES], roots[RECURRENCES]], now)
-    }
-
-    /// Compares the job `best` with the jobs in `trees` that are due again. Returns the job that is served first, or
-    /// `NIL`. `trees` has the roots of second trees ([`returns`](super::returns)).
-    pub(super) fn or_returned(&self, best: u32, trees: &[u32], now: Millis) -> u32 {
-        let (order, returns) = (self.order(), &self.returns.own);
-        let returned = trees
-            .iter()
-            .map(|&root| stretch::best_until(returns, root, now, order))
-            .fold(NIL, |a, b| order.better(returns, a, b));
-        if returned == NIL {
-            return best;
-        }
-        let is_first = best == NIL || order.rank(returns[returned].node()) < order.rank(&self.jobs[best].node);
-        if is_first { returns[returned].job } else { best }
+        let bests = parts(State::Ready).iter().filter_map(|&(id, part)| self.tree(roots, id).best(part, now, order));
+        bests.reduce(|a, b| better(order, a, b)).map_or(NIL, |(_, slot)| slot)
     }
 
     /// Returns the next token. A clock above `MAX_TOKEN / 2` is replaced by `MAX_TOKEN / 2`. So a wrong clock leaves at

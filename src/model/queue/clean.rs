@@ -30,16 +30,15 @@ impl Queue {
     /// # Errors
     ///
     /// [`Unreached`] if all checked jobs are too young, and more jobs remain. Nothing has changed then.
-    pub fn clean<'g>(
+    pub fn clean(
         &mut self,
         now: Millis,
-        which: impl Into<Which<'g>>,
+        which: Which<'_>,
         older: Option<Millis>,
         count: u64,
         mut sink: impl FnMut(&Effect<'_>),
     ) -> Result<u64, Unreached> {
         let at = now.min(MAX_NOW);
-        let which = which.into();
         let mut cleaned = 0;
         while cleaned < count {
             let ids = match self.oldest(at, which, older, BATCH.min(count - cleaned)) {

@@ -11,7 +11,7 @@
 use super::effect::{Change, Effect, Totals};
 use super::field::Field;
 use super::ids::AutoId;
-use super::job::{Extras, Record, State, Timing};
+use super::job::{Extras, Job, Record, State};
 use super::node::TreeId;
 use super::push::NewJob;
 use super::rate::Taken;
@@ -133,21 +133,7 @@ impl Queue {
             && record.extras.possible()
             && self.has_room()
             && self.slot_of(record.id).is_none();
-        let mut job = self.new_job(&NewJob {
-            id: record.id,
-            payload: record.payload,
-            group: record.group,
-            due: record.time,
-            priority: record.priority,
-            max_attempts: record.max_attempts,
-            every: None,
-            ttl: None,
-        });
-        job.timing = Timing::boxed(record.recurrence, record.ttl);
-        job.set_created(record.created);
-        job.attempts = record.attempts;
-        job.token = record.token;
-        job.node.seq = record.seq;
+        let job = Job::of(record);
         // A waiting job has an attempt left. A claimed job has had an attempt.
         let (tree, counts) = match record.state {
             State::Ready => (TreeId::Ready, !job.exhausted()),
@@ -308,7 +294,7 @@ fn read_job<R: Reader>(
     let state = State::ALL[(first & 3) as usize];
     let (time, priority, seq) = (from.number()?, from.number()?, from.number()?);
     let priority = u32::try_from(priority).map_err(|_| DecodeError::Invalid("priority out of range"))?;
-    let mut job = Record::new(id.as_ref(), payload.as_ref(), state, time, priority.cast_signed(), seq);
+    let mut job = Record::new(id.as_ref(), payload.as_ref(), state, time, priority.cast_signed(), seq).bare();
     read_values(&Record::FIELDS, first >> STATE_BITS, &mut job, from)?;
     let mut words = |flag| if first & flag != 0 { from.bytes().map(Some) } else { Ok(None) };
     let (worker, error) = (words(WORKER)?, words(ERROR)?);

@@ -35,9 +35,9 @@ impl Queue {
         match (job.node.tree, job.ttl()) {
             (TreeId::Spent, _) if self.has_follower(slot) => time,
             (TreeId::Spent | TreeId::Dead, _) | (_, None) => NEVER,
-            (TreeId::Ready | TreeId::Delayed | TreeId::Upcoming, Some(ttl)) => ttl.expires,
             (TreeId::Claimed | TreeId::Retrying, Some(ttl)) => ttl.expires.max(time),
             (TreeId::Recurring, Some(ttl)) => time::after_at_most(job.back_at(&self.settings), ttl.ttl),
+            (_, Some(ttl)) => ttl.expires,
         }
     }
 

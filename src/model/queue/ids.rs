@@ -1,10 +1,8 @@
 //! Generated IDs: `<ms>-<seq>`. As with XADD, each ID is greater than the previous ID, even if the clock steps back.
 
 use super::{MAX_TIME, MAX_TOKEN, Millis};
-use crate::model::time::decimal;
-
-/// The maximum length of an ID in bytes: two numbers of 20 digits, and a dash.
-const LONGEST: usize = 41;
+use crate::model::time::Decimal;
+use smallvec::SmallVec;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AutoId {
@@ -33,26 +31,14 @@ impl AutoId {
     pub(super) fn parse(id: &[u8]) -> Option<Self> {
         let (ms, seq) = std::str::from_utf8(id).ok()?.split_once('-')?;
         let id_of = Self { ms: ms.parse().ok()?, seq: seq.parse().ok()? };
-        (id_of.text().as_ref() == id).then_some(id_of)
+        (id_of.text().as_slice() == id).then_some(id_of)
     }
 
-    pub(super) fn text(self) -> AutoIdText {
-        let mut digits = [b'-'; LONGEST];
-        let dash = decimal(self.ms, &mut digits);
-        let len = dash + 1 + decimal(self.seq, &mut digits[dash + 1..]);
-        AutoIdText { digits, len }
-    }
-}
-
-/// The text of an ID. Needs no allocation.
-#[derive(Clone, Copy)]
-pub(super) struct AutoIdText {
-    digits: [u8; LONGEST],
-    len: usize,
-}
-
-impl AsRef<[u8]> for AutoIdText {
-    fn as_ref(&self) -> &[u8] {
-        &self.digits[..self.len]
+    /// Returns the text of the ID. Usually, this needs no allocation.
+    pub(super) fn text(self) -> SmallVec<[u8; 24]> {
+        let mut text = SmallVec::from_slice(Decimal::of(self.ms).as_bytes());
+        text.push(b'-');
+        text.extend_from_slice(Decimal::of(self.seq).as_bytes());
+        text
     }
 }

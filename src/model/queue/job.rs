@@ -5,11 +5,11 @@
 
 use super::field::Field;
 use super::ids::AutoId;
-use super::node::{CLAIMED, JobNode, TreeId};
+use super::node::{JobNode, Links, TreeId};
 use super::settings::Settings;
 use super::transitions::Attempt;
 use super::tree::Item;
-use super::{MAX_TIME, Millis};
+use super::{ALLOCATION, MAX_TIME, Millis};
 use crate::model::chunks::NIL;
 use crate::model::time;
 
@@ -190,17 +190,34 @@ impl Job {
         self.body[..len].copy_from_slice(&member.to_le_bytes()[..len]);
     }
 
-    /// Sets the ID and the payload. If the job has a group (`grouped`), the caller adds the job to the group later.
-    pub fn set_body(&mut self, grouped: bool, id: &[u8], payload: &[u8]) {
-        let member = if grouped { &NIL.to_le_bytes()[..] } else { &[] };
-        self.body = [member, id, payload].concat().into_boxed_slice();
-        self.id_len = u32::try_from(id.len()).unwrap_or(u32::MAX);
-        self.set_flag(GROUPED, grouped);
+    /// Returns a job that is not yet in a tree, in a group, or in the index. It has no note.
+    pub fn of(record: &Record<'_>) -> Job {
+        let &Record { time, seq, priority, .. } = record;
+        let is_grouped = !record.group.is_empty();
+        let member = if is_grouped { &NIL.to_le_bytes()[..] } else { &[] };
+        let mut job = Job {
+            node: JobNode { time, seq, priority, links: Links::ALONE, best: NIL, tree: TreeId::Ready, high: [0; 3] },
+            body: [member, record.id, record.payload].concat().into_boxed_slice(),
+            id_len: u32::try_from(record.id.len()).unwrap_or(u32::MAX),
+            low: 0,
+            token: record.token,
+            timing: Timing::boxed(record.recurrence, record.ttl),
+            attempts: record.attempts,
+            max_attempts: record.max_attempts,
+        };
+        job.set_flag(GROUPED, is_grouped);
+        job.set_created(record.created);
+        job
     }
 
     pub fn set_payload(&mut self, payload: &[u8]) {
         let kept = self.prefix() + self.id_len as usize;
         self.body = [&self.body[..kept], payload].concat().into_boxed_slice();
+    }
+
+    /// Returns the bytes that the job owns, without the overhead of the allocation that each job has.
+    pub fn owned_bytes(&self) -> usize {
+        self.body.len() + if self.timing.is_some() { size_of::<Timing>() + ALLOCATION } else { 0 }
     }
 
     pub fn recurrence(&self) -> Option<Recurrence> {
@@ -307,7 +324,7 @@ impl Job {
 
     /// Whether the job's lease has expired and no effect has moved the job since then.
     pub fn is_lapsed(&self, now: Millis) -> bool {
-        CLAIMED.contains(&self.node.tree) && self.node.time <= now
+        TreeId::OF_LEASES.contains(&self.node.tree) && self.node.time <= now
     }
 
     /// Whether the job has missed its occurrence: the lease of the last attempt has expired, and no effect has moved
@@ -380,23 +397,21 @@ impl<'a> Record<'a> {
             attempts: 0,
             max_attempts: 0,
             recurrence: None,
-            created: Record::created_by_default(id, state, time),
+            created: 0,
             ttl: None,
             extras: Extras::default(),
         }
     }
 
-    /// Returns the default of `created`: the time in a generated ID, or the due time of a waiting job, or 0.
-    fn created_by_default(id: &[u8], state: State, time: Millis) -> Millis {
-        match (AutoId::parse(id), state) {
+    /// Returns the job with defaults for all optional parts. The default of `created` is the time in a generated ID, or
+    /// the due time of a waiting job, or 0.
+    pub fn bare(&self) -> Record<'a> {
+        let Record { id, payload, state, time, priority, seq, .. } = *self;
+        let created = match (AutoId::parse(id), state) {
             (Some(auto), _) => auto.ms,
             (None, State::Ready | State::Delayed) => time,
             (None, _) => 0,
-        }
-    }
-
-    /// Returns the job with defaults for all optional parts.
-    pub fn bare(&self) -> Record<'a> {
-        Record::new(self.id, self.payload, self.state, self.time, self.priority, self.seq)
+        };
+        Record { created, ..Record::new(id, payload, state, time, priority, seq) }
     }
 }

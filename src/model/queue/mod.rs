@@ -92,13 +92,12 @@ mod node;
 mod notes;
 mod priorities;
 mod push;
+mod query;
 mod rate;
 mod relocate;
 mod returns;
 mod settings;
-mod side;
 mod stats;
-mod stretch;
 #[cfg(test)]
 mod tests;
 mod transitions;
@@ -122,19 +121,18 @@ pub use stats::{Counters, STORED_STATES};
 pub use transitions::Attempt;
 pub use view::{NoPage, Which};
 
-use super::chunks::{Chunks, NIL};
+use super::chunks::Chunks;
 use super::time::{MAX as MAX_TIME, Micros, Millis};
 use crate::model::index::Index;
 use again::Follower;
 use groups::Groups;
-use job::{Job, Timing};
-use node::{Roots, TREES};
+use job::Job;
+use node::Roots;
 use notes::Note;
 use priorities::Priorities;
 use rate::RateLog;
-use returns::Returns;
-use side::Side;
-use std::collections::BTreeSet;
+use returns::Return;
+use std::collections::{BTreeMap, BTreeSet};
 use tree::ServingOrder;
 
 /// The maximum of `now`. It is less than [`MAX_TIME`], because a deadline must be later than `now`.
@@ -142,62 +140,41 @@ const MAX_NOW: Millis = MAX_TIME - 1;
 
 const NEVER: Millis = Millis::MAX;
 
+/// The overhead of an allocation in bytes, estimated.
+const ALLOCATION: usize = 12;
+
 /// The maximum of tokens, push numbers and counters. In practice, no queue reaches this number.
 const MAX_TOKEN: u64 = 1 << 62;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Queue {
     jobs: Chunks<Job>,
-    notes: Side<Note>,
-    followers: Side<Follower>,
+    /// The notes and the followers by the push number of their job, because the slot of a job can change. They are
+    /// B-trees, because a hash table would not grow and shrink in small steps.
+    notes: BTreeMap<u64, Note>,
+    followers: BTreeMap<u64, Follower>,
     /// The time at which the upkeep must act on a job, and the slot of the job ([`expiry`]).
     expiries: BTreeSet<(Millis, u32)>,
     index: Index,
     /// The trees of the jobs without a group.
     roots: Roots,
-    returns: Returns,
+    returns: Chunks<Return>,
     settings: Settings,
     rate_log: RateLog,
     counters: Counters,
     last_token: u64,
     last_id: AutoId,
     next_seq: u64,
-    /// The total length of all IDs and payloads.
-    body_bytes: usize,
-    /// The number of jobs with EVERY or TTL.
-    timed: usize,
+    /// The bytes of the values that jobs, notes and followers own.
+    owned_bytes: usize,
     priorities: Priorities,
     /// `None` if no job has a group and no setting of groups is on.
     groups: Option<Box<Groups>>,
 }
 
-impl Default for Queue {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Queue {
     pub fn new() -> Self {
-        Self {
-            jobs: Chunks::default(),
-            notes: Side::default(),
-            followers: Side::default(),
-            expiries: BTreeSet::new(),
-            index: Index::default(),
-            roots: [NIL; TREES + 2],
-            returns: Returns::new(),
-            settings: Settings::default(),
-            rate_log: RateLog::default(),
-            counters: Counters::default(),
-            last_token: 0,
-            last_id: AutoId::default(),
-            next_seq: 0,
-            body_bytes: 0,
-            timed: 0,
-            priorities: Priorities::default(),
-            groups: None,
-        }
+        Self::default()
     }
 
     /// Returns the number of jobs, including dead letters.
@@ -219,20 +196,19 @@ impl Queue {
 
     /// Estimates the memory in bytes, including the overhead of the allocator. O(1).
     pub fn memory_usage(&self) -> usize {
-        const ALLOCATION: usize = 12;
-        /// The bytes per entry of a set whose nodes are two thirds full.
-        const EXPIRY: usize = size_of::<(Millis, u32)>() * 3 / 2;
-        let timing = size_of::<Timing>() + ALLOCATION;
+        /// Returns the bytes of a B-tree. Its nodes are about two thirds full.
+        const fn tree<T>(len: usize) -> usize {
+            len * size_of::<T>() * 3 / 2
+        }
         size_of::<Self>()
             + self.jobs.bytes()
             + self.index.bytes()
             + self.returns.bytes()
-            + self.body_bytes
+            + self.owned_bytes
             + self.len() * ALLOCATION
-            + self.timed * timing
-            + self.notes.memory_usage()
-            + self.followers.memory_usage()
-            + self.expiries.len() * EXPIRY
+            + tree::<(u64, Note)>(self.notes.len())
+            + tree::<(u64, Follower)>(self.followers.len())
+            + tree::<(Millis, u32)>(self.expiries.len())
             + self.rate_log.bytes()
             + self.groups.as_deref().map_or(0, Groups::memory_usage)
     }

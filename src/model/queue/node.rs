@@ -3,8 +3,10 @@
 use super::Millis;
 use super::job::State;
 use crate::model::chunks::NIL;
+use std::ops::{Index, IndexMut};
 
-/// The tree of a job. Only effects move jobs to other trees. The table in [`queue`](super) shows their states.
+/// A tree of the queue, of a group, or of all groups. A job is in one of [`TreeId::OF_JOBS`]. Only effects move jobs to
+/// other trees. The table in [`queue`](super) shows their states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum TreeId {
@@ -22,46 +24,93 @@ pub(super) enum TreeId {
     Recurring = 6,
     /// The job is recurring and waits for an occurrence. With ORDERED, it does not keep its group closed.
     Upcoming = 7,
+    /// The returns of the jobs in `Retrying`.
+    Retries = 8,
+    /// The returns of the jobs in `Recurring`.
+    Recurrences = 9,
 }
 
 impl TreeId {
+    pub const OF_JOBS: [TreeId; 8] = [
+        TreeId::Ready,
+        TreeId::Delayed,
+        TreeId::Claimed,
+        TreeId::Spent,
+        TreeId::Dead,
+        TreeId::Retrying,
+        TreeId::Recurring,
+        TreeId::Upcoming,
+    ];
+    pub const OF_RETURNS: [TreeId; 2] = [TreeId::Retries, TreeId::Recurrences];
+    pub const OF_LEASES: [TreeId; 4] = [TreeId::Claimed, TreeId::Spent, TreeId::Retrying, TreeId::Recurring];
+
     /// Returns two states of the jobs in this tree: the state before the time that orders the tree, and the state from
     /// that time on. The first state is also the stored state. In [`TreeId::Retrying`] and [`TreeId::Recurring`], a job
     /// is delayed between these two states, from its deadline until [`Job::back_at`](super::job::Job::back_at).
     pub fn states(self) -> (State, State) {
         match self {
             TreeId::Ready => (State::Ready, State::Ready),
-            TreeId::Delayed | TreeId::Upcoming => (State::Delayed, State::Ready),
+            TreeId::Delayed | TreeId::Upcoming | TreeId::Retries | TreeId::Recurrences => {
+                (State::Delayed, State::Ready)
+            }
             TreeId::Claimed | TreeId::Retrying | TreeId::Recurring => (State::Claimed, State::Ready),
             TreeId::Spent => (State::Claimed, State::Dead),
             TreeId::Dead => (State::Dead, State::Dead),
         }
     }
 
+    /// Returns the tree with the returns of the jobs in this tree.
+    pub fn of_returns(self) -> Option<TreeId> {
+        match self {
+            TreeId::Retrying => Some(TreeId::Retries),
+            TreeId::Recurring => Some(TreeId::Recurrences),
+            _ => None,
+        }
+    }
+
+    pub fn has_returns(self) -> bool {
+        matches!(self, TreeId::Retries | TreeId::Recurrences)
+    }
+
     /// Whether this tree stores the serving order of its jobs. The other trees have dead letters, or claimed jobs
     /// without an attempt left.
     pub fn is_served(self) -> bool {
-        match self {
-            TreeId::Ready | TreeId::Delayed | TreeId::Claimed | TreeId::Retrying | TreeId::Upcoming => true,
-            TreeId::Spent | TreeId::Dead | TreeId::Recurring => false,
-        }
+        !matches!(self, TreeId::Spent | TreeId::Dead | TreeId::Recurring)
     }
 }
 
-pub(super) const CLAIMED: [TreeId; 4] = [TreeId::Claimed, TreeId::Spent, TreeId::Retrying, TreeId::Recurring];
+/// The roots of the trees of the queue, of a group, or of all groups.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Roots([u32; 10]);
 
-/// The trees whose jobs become ready at the time that orders the tree.
-pub(super) const FALLING_DUE: [TreeId; 3] = [TreeId::Delayed, TreeId::Claimed, TreeId::Upcoming];
+impl Roots {
+    pub const EMPTY: Roots = Roots([NIL; 10]);
 
-pub(super) const TREES: usize = 8;
+    /// Returns the roots of [`TreeId::OF_JOBS`].
+    pub fn of_jobs(&self) -> impl Iterator<Item = u32> {
+        TreeId::OF_JOBS.map(|tree| self[tree]).into_iter()
+    }
+}
 
-/// The index in [`Roots`] of the second tree ([`super::returns`]) of the jobs in [`TreeId::Retrying`].
-pub(super) const RETRIES: usize = TREES;
-/// The index in [`Roots`] of the second tree of the jobs in [`TreeId::Recurring`].
-pub(super) const RECURRENCES: usize = TREES + 1;
+impl Default for Roots {
+    fn default() -> Self {
+        Roots::EMPTY
+    }
+}
 
-/// The roots of the trees of a group, including its two second trees.
-pub(super) type Roots = [u32; TREES + 2];
+impl Index<TreeId> for Roots {
+    type Output = u32;
+
+    fn index(&self, tree: TreeId) -> &u32 {
+        &self.0[tree as usize]
+    }
+}
+
+impl IndexMut<TreeId> for Roots {
+    fn index_mut(&mut self, tree: TreeId) -> &mut u32 {
+        &mut self.0[tree as usize]
+    }
+}
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Links {

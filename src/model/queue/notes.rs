@@ -2,7 +2,6 @@
 //! have none.
 
 use super::job::{Extras, Job, MAX_ERROR, MAX_WORKER};
-use super::side::Bytes;
 use super::{Millis, Queue};
 
 /// An owned copy of the [`Extras`] of a job.
@@ -18,6 +17,10 @@ pub(super) struct Note {
 }
 
 impl Note {
+    pub fn owned_bytes(&self) -> usize {
+        self.words.len()
+    }
+
     pub fn extras(&self) -> Extras<'_> {
         let (worker, error) = self.words.split_at(self.worker_len.into());
         let [a, b, c, d, e, f, g] = self.since;
@@ -57,32 +60,30 @@ impl Note {
     }
 }
 
-impl Bytes for Note {
-    fn bytes(&self) -> usize {
-        self.words.len()
-    }
-}
-
 impl Queue {
     /// Changes the note of a job. O(log n).
     pub(super) fn edit_note(&mut self, slot: u32, edit: impl FnOnce(&mut Note)) {
         let job = &mut self.jobs[slot];
-        let is_noted = self.notes.edit(job.node.seq, |note| {
-            edit(note);
-            !note.extras().is_nothing()
-        });
+        let note = self.notes.entry(job.node.seq).or_default();
+        self.owned_bytes -= note.owned_bytes();
+        edit(note);
+        self.owned_bytes += note.owned_bytes();
+        let is_noted = !note.extras().is_nothing();
+        if !is_noted {
+            self.notes.remove(&job.node.seq);
+        }
         job.set_noted(is_noted);
     }
 
     pub(super) fn drop_note(&mut self, slot: u32) {
         let job = &self.jobs[slot];
         if job.is_noted() {
-            self.notes.remove(job.node.seq);
+            self.owned_bytes -= self.notes.remove(&job.node.seq).map_or(0, |note| note.owned_bytes());
         }
     }
 
     pub(super) fn extras(&self, job: &Job) -> Extras<'_> {
-        let note = if job.is_noted() { self.notes.get(job.node.seq) } else { None };
+        let note = if job.is_noted() { self.notes.get(&job.node.seq) } else { None };
         note.map_or_else(Extras::default, Note::extras)
     }
 }

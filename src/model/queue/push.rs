@@ -1,7 +1,7 @@
 //! ZQ.PUSH adds a job to the queue.
 
 use super::effect::{Change, Effect};
-use super::job::State;
+use super::job::{Record, Recurrence, State, Ttl};
 use super::{MAX_NOW, MAX_TIME, Millis, Queue};
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,6 +46,19 @@ impl NewJob<'_> {
     pub(super) fn possible(&self) -> bool {
         let durations = self.every.into_iter().chain(self.ttl);
         self.due <= MAX_TIME && durations.into_iter().all(|duration| (1..=MAX_TIME).contains(&duration))
+    }
+
+    /// Returns the job that a push at `at` adds. `seq` is its push number.
+    pub(super) fn record(&self, at: Millis, seq: u64) -> Record<'_> {
+        let NewJob { id, payload, group, due, priority, max_attempts, every, ttl } = *self;
+        Record {
+            group,
+            max_attempts,
+            recurrence: every.map(|period| Recurrence { period, anchor: due }),
+            created: at,
+            ttl: ttl.map(|ttl| Ttl::from(due, ttl)),
+            ..Record::new(id, payload, State::Ready, due, priority, seq)
+        }
     }
 }
 

@@ -12,7 +12,7 @@ impl Relocate for Queue {
         let index = &mut self.index;
         let mut none = [];
         let members = self.groups.as_deref_mut().map_or(none.as_mut_slice(), Groups::member_chunks_mut);
-        let mut returns: Vec<_> = self.returns.chunks_mut().collect();
+        let returns = self.returns.chunks_mut();
         let steps = [jobs.len(), index.relocations(), members.len(), returns.len()];
         in_steps(from, steps.iter().sum(), mover, |step, mover| {
             if step < steps[0] {
@@ -23,7 +23,7 @@ impl Relocate for Queue {
             } else if step < steps[0] + steps[1] + steps[2] {
                 mover.vec(&mut members[step - steps[0] - steps[1]]);
             } else {
-                mover.vec(returns[step - steps[0] - steps[1] - steps[2]]);
+                mover.vec(&mut returns[step - steps[0] - steps[1] - steps[2]]);
             }
         })
     }

@@ -2,9 +2,9 @@
 
 use super::field::Field;
 use super::job::State;
-use super::node::{CLAIMED, FALLING_DUE, TreeId};
+use super::node::TreeId;
+use super::query::Part;
 use super::{MAX_NOW, MAX_TOKEN, Millis, NEVER, Queue};
-use crate::model::chunks::NIL;
 
 /// The counters of a queue since its creation. They are the same on master and replica.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -83,11 +83,9 @@ impl Queue {
     pub fn stats(&self, now: Millis) -> Stats {
         let now = now.min(MAX_NOW);
         let mut totals = self.counters;
-        for tree in CLAIMED {
-            let ended = self.count_until(None, tree, now);
-            totals.expired_leases = totals.expired_leases.saturating_add(ended);
-        }
-        totals.missed = totals.missed.saturating_add(self.count_until(None, TreeId::Recurring, now));
+        let expired = |trees| self.count_in(None, trees, Part::Until, now);
+        totals.expired_leases = totals.expired_leases.saturating_add(expired(&TreeId::OF_LEASES));
+        totals.missed = totals.missed.saturating_add(expired(&[TreeId::Recurring]));
         Stats {
             ready: self.count(now, State::Ready),
             delayed: self.count(now, State::Delayed),
@@ -98,33 +96,28 @@ impl Queue {
         }
     }
 
-    /// Returns the first due time of the jobs in [`TreeId::Ready`], and the first due time of all other jobs.
-    fn first_dues(&self) -> [Option<Millis>; 2] {
-        let first = |tree| match self.first(None, tree) {
-            NIL => NEVER,
-            slot => self.jobs[slot].node.time,
-        };
-        let others = FALLING_DUE.map(first).into_iter().fold(self.first_return(), Millis::min);
-        [first(TreeId::Ready), others].map(|time| (time != NEVER).then_some(time))
-    }
-
+    /// Returns the earliest due time of the jobs that are ready at `now`.
     fn oldest_ready(&self, now: Millis) -> Option<Millis> {
-        let [ready, other] = self.first_dues();
-        ready.into_iter().chain(other.filter(|&time| time <= now)).min()
+        let firsts = self.parts(None, State::Ready).filter_map(|(tree, part)| Some((tree.first()?.0.0, part)));
+        firsts.filter(|&(time, part)| part == Part::All || time <= now).map(|(time, _)| time).min()
     }
 
     /// Returns the number of jobs in each stored state: ready, delayed, claimed, claimed for the last time, dead. A job
     /// that is claimed for the last time becomes a dead letter when its lease expires. O(1).
     pub fn stored_states(&self) -> [u64; STORED_STATES] {
-        let leased = [TreeId::Claimed, TreeId::Retrying, TreeId::Recurring].map(|tree| self.count_all(None, tree));
-        let delayed = [TreeId::Delayed, TreeId::Upcoming].map(|tree| self.count_all(None, tree));
-        let [ready, spent, dead] = [TreeId::Ready, TreeId::Spent, TreeId::Dead].map(|tree| self.count_all(None, tree));
-        [ready, delayed.iter().sum(), leased.iter().sum(), spent, dead]
+        let states: [&[TreeId]; STORED_STATES] = [
+            &[TreeId::Ready],
+            &[TreeId::Delayed, TreeId::Upcoming],
+            &[TreeId::Claimed, TreeId::Retrying, TreeId::Recurring],
+            &[TreeId::Spent],
+            &[TreeId::Dead],
+        ];
+        states.map(|trees| self.count_in(None, trees, Part::All, 0))
     }
 
     /// Returns the earliest due time in the queue. For a claimed job, this is the time at which it is due again. O(log
     /// n).
     pub fn first_due(&self) -> Option<Millis> {
-        self.first_dues().into_iter().flatten().min()
+        self.oldest_ready(NEVER)
     }
 }

@@ -1,17 +1,17 @@
 //! The changes of a job, which commands and replicated effects share. The caller must check first that a change is
 //! allowed. `at` is the clock of the server that ran the command.
 
-use super::again::Follower;
 use super::effect::JobChange;
+use super::groups::root_mut;
 use super::ids::AutoId;
-use super::job::{Job, MAX_ERROR, MAX_WORKER, Recurrence, State, Timing, Ttl};
-use super::node::{JobNode, Links, TREES, TreeId};
+use super::job::{Job, MAX_ERROR, MAX_WORKER, State, Ttl};
+use super::node::{Roots, TreeId};
 use super::push::NewJob;
+use super::query::Part;
 use super::settings::Settings;
-use super::tree;
+use super::tree::{self, ServingOrder};
 use super::{MAX_TIME, MAX_TOKEN, Millis, Queue};
-use crate::model::chunks::MAX_ITEMS;
-use crate::model::chunks::NIL;
+use crate::model::chunks::{Chunks, MAX_ITEMS, NIL};
 
 /// Adds one, up to [`MAX_TOKEN`]. A queue with a larger counter could not be loaded.
 fn tick(counter: &mut u64) {
@@ -38,34 +38,6 @@ impl Queue {
         self.next_seq < MAX_TOKEN
     }
 
-    /// Returns a job with the next push number. The caller adds it to the queue.
-    pub(super) fn new_job(&self, new: &NewJob<'_>) -> Job {
-        let NewJob { id, payload, group, due, priority, max_attempts, every, ttl } = *new;
-        let mut job = Job {
-            node: JobNode {
-                time: due,
-                seq: self.next_seq,
-                priority,
-                links: Links::ALONE,
-                best: NIL,
-                tree: TreeId::Ready,
-                high: [0; 3],
-            },
-            body: Box::default(),
-            id_len: 0,
-            low: 0,
-            token: 0,
-            timing: Timing::boxed(
-                every.map(|period| Recurrence { period, anchor: due }),
-                ttl.map(|ttl| Ttl::from(due, ttl)),
-            ),
-            attempts: 0,
-            max_attempts,
-        };
-        job.set_body(!group.is_empty(), id, payload);
-        job
-    }
-
     /// Carries out a push with AGAIN. `same` is the slot of the job with the same ID.
     pub(super) fn enter_again(&mut self, at: Millis, new: &NewJob<'_>, same: Option<u32>) {
         match same.map(|slot| (slot, self.state_of(slot, at))) {
@@ -80,20 +52,25 @@ impl Queue {
     /// Adds a job. Replaces the job in the slot `same`, which has the same ID. `auto` is the ID if the queue generated
     /// it. Returns the slot.
     pub(super) fn enter(&mut self, at: Millis, new: &NewJob<'_>, auto: Option<AutoId>, same: Option<u32>) -> u32 {
-        let mut job = self.new_job(new);
-        job.set_created(at);
-        self.forget_units(at);
-        let mut held_until = None;
         if let Some(old) = same {
-            // If the old job is the only one of its group, removing it ends the hold of the group.
-            held_until = self.held_until(new.group);
             tick(&mut self.counters.replaced);
             self.revoke(old, at);
-            self.discard(old, at);
         }
         if let Some(auto) = auto {
             self.last_id = self.last_id.max(auto);
         }
+        self.enter_instead(at, new, same)
+    }
+
+    /// Adds a job instead of the job in the slot `old`. Returns the slot.
+    fn enter_instead(&mut self, at: Millis, new: &NewJob<'_>, old: Option<u32>) -> u32 {
+        self.forget_units(at);
+        // If the old job is the only one of its group, removing it ends the hold of the group.
+        let held_until = old.and_then(|_| self.held_until(new.group));
+        if let Some(old) = old {
+            self.discard(old, at);
+        }
+        let job = Job::of(&new.record(at, self.next_seq));
         self.next_seq += 1;
         tick(&mut self.counters.pushed);
         let tree = job.due_tree(job.node.time, at);
@@ -270,49 +247,47 @@ impl Queue {
 
     /// Gives a waiting job another payload and TTL, and ends its token. The job keeps its due time.
     fn renew(&mut self, slot: u32, at: Millis, new: &NewJob<'_>) {
+        self.change_waiting(slot, at, None, |queue, due| {
+            queue.drop_follower(slot);
+            queue.renew_body(slot, new.ttl.map(|ttl| Ttl::from(due.max(new.due), ttl)), new.payload);
+            queue.end_token(slot);
+        });
+    }
+
+    /// Changes a waiting job. The job is due at `due`, or at the same time as before. `change` gets this time.
+    fn change_waiting(&mut self, slot: u32, at: Millis, due: Option<Millis>, change: impl FnOnce(&mut Queue, Millis)) {
         let job = &self.jobs[slot];
-        let (tree, time) = (job.node.tree, self.due_of(slot, at));
-        let (is_lapsed, has_missed) = (job.is_lapsed(at), job.has_missed(at));
+        // If the lease has expired, the job is due at the deadline, or later ([`Job::back_at`]).
+        let (tree, time) = (job.node.tree, due.unwrap_or(self.due_of(slot, at)));
+        let (is_moved, has_missed) = (due.is_some() || job.is_lapsed(at), job.has_missed(at));
         self.pass(slot, at);
-        self.drop_follower(slot);
         if has_missed {
             self.push_again(slot);
         }
-        self.renew_body(slot, new.ttl.map(|ttl| Ttl::from(time.max(new.due), ttl)), new.payload);
-        self.end_token(slot);
-        let tree = if is_lapsed { self.jobs[slot].due_tree(time, at) } else { tree };
+        change(self, time);
+        let tree = if is_moved { self.jobs[slot].due_tree(time, at) } else { tree };
         self.put(slot, tree, time);
     }
 
     /// Changes the payload and the TTL of a job, which must be in no tree.
     pub(super) fn renew_body(&mut self, slot: u32, ttl: Option<Ttl>, payload: &[u8]) {
         let job = &mut self.jobs[slot];
-        self.body_bytes -= job.body.len();
-        let was_timed = job.timing.is_some();
+        self.owned_bytes -= job.owned_bytes();
         job.set_payload(payload);
         job.set_ttl(ttl);
-        self.timed = self.timed + usize::from(job.timing.is_some()) - usize::from(was_timed);
-        self.body_bytes += job.body.len();
+        self.owned_bytes += job.owned_bytes();
     }
 
     /// Carries out RESCHEDULE. The token of an expired lease stays valid.
     fn reorder(&mut self, slot: u32, at: Millis, due: Option<Millis>, priority: Option<i32>) {
-        let job = &self.jobs[slot];
-        // If the lease has expired, the job is due at the deadline, or later ([`Job::back_at`]).
-        let (tree, time) = (job.node.tree, due.unwrap_or(self.due_of(slot, at)));
-        let (is_moved, has_missed) = (due.is_some() || job.is_lapsed(at), job.has_missed(at));
-        self.pass(slot, at);
-        if let Some(due) = due {
-            self.anchor(slot, due);
-            self.wait_since(slot, at);
-        }
-        if has_missed {
-            self.push_again(slot);
-        }
-        let job = &mut self.jobs[slot];
-        job.node.priority = priority.unwrap_or(job.node.priority);
-        let tree = if is_moved { job.due_tree(time, at) } else { tree };
-        self.put(slot, tree, time);
+        self.change_waiting(slot, at, due, |queue, _| {
+            if let Some(due) = due {
+                queue.anchor(slot, due);
+                queue.wait_since(slot, at);
+            }
+            let node = &mut queue.jobs[slot].node;
+            node.priority = priority.unwrap_or(node.priority);
+        });
     }
 
     /// Makes the `count` oldest dead letters ready, of one group or of all groups.
@@ -331,7 +306,8 @@ impl Queue {
     pub(super) fn set(&mut self, at: Millis, settings: Settings) {
         let mut claimed: Vec<u32> = Vec::new();
         if settings.backoffs() != self.settings.backoffs() {
-            let slots = [TreeId::Claimed, TreeId::Retrying].into_iter().flat_map(|tree| self.slots_in(tree));
+            let trees = [TreeId::Claimed, TreeId::Retrying].into_iter().flat_map(|id| self.trees(None, id));
+            let slots = trees.flat_map(|tree| tree.list(Part::All, at, None)).map(|(_, slot)| slot);
             // A job that is ready after its lease has expired stays ready, whatever the new BACKOFF is.
             let (ready, others): (Vec<_>, _) = slots.partition(|&slot| self.state_of(slot, at) == State::Ready);
             ready.into_iter().for_each(|slot| self.reorder(slot, at, None, None));
@@ -346,11 +322,7 @@ impl Queue {
         }
         let order = self.order();
         if old.order() != order {
-            let roots = self.roots;
-            for &root in &roots[..TREES] {
-                tree::rerank(&mut self.jobs, root, order);
-            }
-            self.returns.rerank(&roots, order);
+            self.rerank(self.roots, order);
         }
         for &slot in &claimed {
             let (tree, deadline) = (self.jobs[slot].claimed_tree(&settings), self.jobs[slot].node.time);
@@ -364,12 +336,18 @@ impl Queue {
         }
     }
 
+    /// Updates the trees of a group after a change of the serving order. O(n).
+    pub(super) fn rerank(&mut self, roots: Roots, order: ServingOrder) {
+        roots.of_jobs().for_each(|root| tree::rerank(&mut self.jobs, root, order));
+        TreeId::OF_RETURNS.into_iter().for_each(|tree| tree::rerank(&mut self.returns, roots[tree], order));
+    }
+
     /// If the queue is ORDERED, gives a recurring job a new push number for its next occurrence.
     fn push_again(&mut self, slot: u32) {
         if self.settings.ordered && self.has_push_numbers() {
             let earlier = std::mem::replace(&mut self.jobs[slot].node.seq, self.next_seq);
-            self.notes.renumber(earlier, self.next_seq);
-            self.followers.renumber(earlier, self.next_seq);
+            self.notes.remove(&earlier).map(|note| self.notes.insert(self.next_seq, note));
+            self.followers.remove(&earlier).map(|follower| self.followers.insert(self.next_seq, follower));
             self.next_seq += 1;
         }
     }
@@ -464,8 +442,7 @@ impl Queue {
 
     /// Adds a job, whose ID and push number must be new.
     pub(super) fn insert(&mut self, job: Job, group: &[u8], tree: TreeId) -> u32 {
-        self.body_bytes += job.body.len();
-        self.timed += usize::from(job.timing.is_some());
+        self.owned_bytes += job.owned_bytes();
         let time = job.node.time;
         let slot = self.jobs.push(job);
         self.index.insert(self.hash_of(slot), slot);
@@ -476,33 +453,23 @@ impl Queue {
 
     /// Removes a job. A push that waits behind it becomes a job.
     fn leave(&mut self, slot: u32, at: Millis) {
-        if !self.has_follower(slot) {
-            self.discard(slot, at);
-            return;
-        }
+        let Some(follower) = self.take_follower(slot).filter(|_| self.has_push_numbers()) else {
+            return self.discard(slot, at);
+        };
         let id: Box<[u8]> = self.jobs[slot].id().into();
-        // If the job is the only one of its group, removing it ends the hold of the group.
-        let held_until = self.follower(&self.jobs[slot]).and_then(|it| self.held_until(it.group));
-        if let Some(follower) = self.discard(slot, at).filter(|_| self.has_push_numbers()) {
-            let mut new = follower.job(&id);
-            new.due = new.due.max(at);
-            self.enter(at, &new, None, None);
-            if let Some(until) = held_until {
-                self.hold_group(new.group, until);
-            }
-        }
+        let mut new = follower.job(&id);
+        new.due = new.due.max(at);
+        self.enter_instead(at, &new, Some(slot));
     }
 
-    /// Removes a job, and returns the push that waited behind it. The last job moves to the slot, so slots that the
-    /// caller has stored become invalid.
-    fn discard(&mut self, slot: u32, at: Millis) -> Option<Follower> {
+    /// Removes a job, and the push that waits behind it. The last job moves to the slot, so slots that the caller has
+    /// stored become invalid.
+    fn discard(&mut self, slot: u32, at: Millis) {
         self.count_lapse(slot, at);
         self.drop_note(slot);
         self.unlink(slot);
-        let follower = self.drop_follower(slot);
-        let job = &self.jobs[slot];
-        self.body_bytes -= job.body.len();
-        self.timed -= usize::from(job.timing.is_some());
+        self.drop_follower(slot);
+        self.owned_bytes -= self.jobs[slot].owned_bytes();
         self.leave_group(slot);
         self.index.remove(self.hash_of(slot), slot);
         if let Some(from) = self.jobs.remove(slot) {
@@ -510,10 +477,8 @@ impl Queue {
             self.renumber_member(slot);
             self.renumber_return(slot);
             self.renumber_expiry(from, slot);
-            let root = *self.root_of(slot);
-            *self.root_of(slot) = tree::renumber(&mut self.jobs, root, from, slot);
+            self.change_tree(slot, |jobs, root, _| tree::renumber(jobs, root, from, slot));
         }
-        follower
     }
 
     /// Adds a job to a tree. It must be in no tree.
@@ -523,12 +488,10 @@ impl Queue {
     }
 
     fn link(&mut self, slot: u32, tree: TreeId, time: Millis) {
-        let order = self.order();
         let node = &mut self.jobs[slot].node;
         (node.tree, node.time) = (tree, time);
         self.priorities.enter(node.priority);
-        let root = *self.root_of(slot);
-        *self.root_of(slot) = tree::insert(&mut self.jobs, root, slot, order);
+        self.change_tree(slot, |jobs, root, order| tree::insert(jobs, root, slot, order));
         self.link_member(slot);
         self.link_return(slot);
         self.link_expiry(slot);
@@ -538,9 +501,14 @@ impl Queue {
         self.priorities.leave(self.jobs[slot].node.priority);
         self.unlink_return(slot);
         self.unlink_expiry(slot);
-        let order = self.order();
-        let root = *self.root_of(slot);
-        *self.root_of(slot) = tree::remove(&mut self.jobs, root, slot, order);
+        self.change_tree(slot, |jobs, root, order| tree::remove(jobs, root, slot, order));
         self.unlink_member(slot);
+    }
+
+    /// Changes the tree of a job. `change` gets its root and returns the new root.
+    fn change_tree(&mut self, slot: u32, change: impl FnOnce(&mut Chunks<Job>, u32, ServingOrder) -> u32) {
+        let (order, job) = (self.order(), &self.jobs[slot]);
+        let root = root_mut(&mut self.roots, self.groups.as_deref_mut(), job.member(), false, job.node.tree);
+        *root = change(&mut self.jobs, *root, order);
     }
 }

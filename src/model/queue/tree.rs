@@ -25,6 +25,16 @@ pub(super) trait Item: Sized + 'static {
     fn node(&self) -> &JobNode;
     fn node_mut(&mut self) -> &mut JobNode;
 
+    /// Returns the slot of the job. `number` is the number of this item.
+    fn job(&self, number: u32) -> u32 {
+        number
+    }
+
+    /// Returns the earliest deadline of the subtree, or 0 if items of this type do not store it.
+    fn first_deadline(&self) -> Millis {
+        0
+    }
+
     /// Whether trees of this type can store the serving order.
     const SERVED: bool = true;
 
@@ -69,7 +79,7 @@ impl ServingOrder {
     }
 
     /// Whether `a` is served before `b`. For most queues, this function is faster than a comparison of ranks.
-    fn is_before(self, a: &JobNode, b: &JobNode) -> bool {
+    pub fn is_before(self, a: &JobNode, b: &JobNode) -> bool {
         if self.by_push {
             a.seq < b.seq
         } else if self.aging == 0 {
@@ -323,6 +333,19 @@ pub(super) fn renumber<T: Item>(items: &mut impl Items<T>, root: u32, from: u32,
     }
     rename(&mut items[to].node_mut().best);
     new_root
+}
+
+/// Returns the item with this key, or `NIL`.
+pub(super) fn find<T: Item>(items: &impl Items<T>, mut root: u32, wanted: Key) -> u32 {
+    while root != NIL {
+        let node = items[root].node();
+        root = match wanted.cmp(&key(node)) {
+            std::cmp::Ordering::Less => node.links.left,
+            std::cmp::Ordering::Equal => return root,
+            std::cmp::Ordering::Greater => node.links.right,
+        };
+    }
+    NIL
 }
 
 pub(super) fn first<T: Item>(items: &impl Items<T>, mut root: u32) -> u32 {

@@ -3,13 +3,12 @@
 //! The queue has trees of the jobs without a group. [`groups`](super::groups) has trees of the jobs with a group. A
 //! query about all jobs reads both.
 
-use super::groups::{Groups, Member};
 use super::job::{Extras, Job, Record, State, Ttl};
-use super::node::{Roots, TREES, TreeId};
-use super::stretch::{ByRank, ByTime, List, merge};
-use super::tree::{Item, Key, key};
-use super::{MAX_NOW, Millis, Queue, stretch, tree};
-use crate::model::chunks::{Chunks, NIL};
+use super::node::{JobNode, Roots, TreeId};
+use super::query::{self, ByRank, ByTime, JobItems, JobTree, Part, merge};
+use super::tree::Key;
+use super::{MAX_NOW, Millis, Queue};
+use crate::model::chunks::NIL;
 
 /// PEEK with AFTER searches at most this number of ready jobs for the job with the given ID.
 pub(super) const MOST_PASSED: usize = 500;
@@ -30,37 +29,10 @@ pub struct Which<'g> {
     pub group: Option<&'g [u8]>,
 }
 
+#[cfg(test)]
 impl From<State> for Which<'_> {
     fn from(state: State) -> Self {
         Which { state, group: None }
-    }
-}
-
-/// The jobs of a tree: all jobs, those with `time <= now`, or those with `time > now`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
-    All,
-    Until,
-    After,
-}
-
-/// Returns the trees with the jobs in a state, except the trees of [`returns`](super::returns).
-fn parts(state: State) -> &'static [(TreeId, Part)] {
-    match state {
-        State::Ready => &[
-            (TreeId::Ready, Part::All),
-            (TreeId::Delayed, Part::Until),
-            (TreeId::Claimed, Part::Until),
-            (TreeId::Upcoming, Part::Until),
-        ],
-        State::Delayed => &[(TreeId::Delayed, Part::After), (TreeId::Upcoming, Part::After)],
-        State::Claimed => &[
-            (TreeId::Claimed, Part::After),
-            (TreeId::Spent, Part::After),
-            (TreeId::Retrying, Part::After),
-            (TreeId::Recurring, Part::After),
-        ],
-        State::Dead => &[(TreeId::Dead, Part::All), (TreeId::Spent, Part::Until)],
     }
 }
 
@@ -72,82 +44,73 @@ impl Queue {
 
     /// Returns the number of jobs in a state, of one group or of all groups.
     pub(super) fn count_of(&self, group: Option<&Roots>, now: Millis, state: State) -> u64 {
-        let until = |tree| self.count_until(group, tree, now);
-        let all = |tree| self.count_all(group, tree);
-        let count = |&(tree, part): &(TreeId, Part)| match part {
-            Part::All => all(tree),
-            Part::Until => until(tree),
-            Part::After => all(tree) - until(tree),
-        };
-        let count = parts(state).iter().map(count).sum::<u64>();
+        let count = self.parts(group, state).map(|(tree, part)| tree.count(part, now)).sum::<u64>();
         match state {
-            State::Ready => count + self.count_returned(group, now),
-            State::Delayed => {
-                count + until(TreeId::Retrying) + until(TreeId::Recurring) - self.count_returned(group, now)
-            }
-            State::Claimed | State::Dead => count,
+            State::Delayed => count - self.count_in(group, &[TreeId::Retrying, TreeId::Recurring], Part::After, now),
+            _ => count,
         }
+    }
+
+    /// Returns the number of jobs in parts of trees, of one group or of all groups.
+    pub(super) fn count_in(&self, group: Option<&Roots>, trees: &[TreeId], part: Part, now: Millis) -> u64 {
+        let trees = trees.iter().flat_map(|&id| self.trees(group, id));
+        trees.map(|tree| tree.count(part, now)).sum()
     }
 
     pub(super) fn state_of(&self, slot: u32, now: Millis) -> State {
         self.jobs[slot].state(now, &self.settings)
     }
 
-    /// Returns the root of a group's tree. If `group` is `None`, returns two roots instead. The first is that of the
-    /// jobs without a group, the second is that of all jobs with a group.
-    fn trees(&self, group: Option<&Roots>, tree: TreeId) -> (u32, Option<(&Chunks<Member>, u32)>) {
-        let tree = tree as usize;
-        match (group, self.groups.as_deref().map(Groups::members)) {
-            (Some(roots), _) => (roots[tree], None),
-            (None, members) => (self.roots[tree], members.map(|(members, roots)| (members, roots[tree]))),
-        }
+    /// Returns a tree of the queue or of a group.
+    pub(super) fn tree(&self, roots: &Roots, id: TreeId) -> JobTree<'_> {
+        let items = if id.has_returns() { JobItems::Returns(&self.returns) } else { JobItems::Jobs(&self.jobs) };
+        JobTree { items, root: roots[id] }
     }
 
-    /// Returns the number of jobs in a tree, of one group or of all groups.
-    pub(super) fn count_all(&self, group: Option<&Roots>, tree: TreeId) -> u64 {
-        let (own, grouped) = self.trees(group, tree);
-        u64::from(tree::size(&self.jobs, own) + grouped.map_or(0, |(members, root)| tree::size(members, root)))
+    /// Returns a tree of one group. If `group` is `None`, returns two trees, which together have the jobs of all groups.
+    pub(super) fn trees(&self, group: Option<&Roots>, id: TreeId) -> impl Iterator<Item = JobTree<'_>> + use<'_> {
+        let groups = self.groups.as_deref().filter(|_| group.is_none());
+        let own = self.tree(group.unwrap_or(&self.roots), id);
+        std::iter::once(own).chain(groups.map(|groups| groups.tree_of_all(id, &self.returns)))
     }
 
-    /// Returns the number of jobs with `time <= now` in a tree, of one group or of all groups.
-    pub(super) fn count_until(&self, group: Option<&Roots>, tree: TreeId, now: Millis) -> u64 {
-        let (own, grouped) = self.trees(group, tree);
-        let grouped = grouped.map_or(0, |(members, root)| stretch::count_until(members, root, now));
-        stretch::count_until(&self.jobs, own, now) + grouped
+    /// Returns the parts of trees that have the jobs in a state ([`query::parts`]), of one group or of all groups.
+    pub(super) fn parts(
+        &self,
+        group: Option<&Roots>,
+        state: State,
+    ) -> impl Iterator<Item = (JobTree<'_>, Part)> + use<'_> {
+        let parts = query::parts(state).iter();
+        let own = *group.unwrap_or(&self.roots);
+        let grouped = self.groups.as_deref().filter(|_| group.is_none()).into_iter();
+        let grouped = grouped.flat_map(move |groups| {
+            let tree = move |id| groups.tree_of_all(id, &self.returns);
+            parts.clone().map(move |&(id, part)| (tree(id), part))
+        });
+        query::parts(state).iter().map(move |&(id, part)| (self.tree(&own, id), part)).chain(grouped)
+    }
+
+    /// Returns the first time in a tree, of one group or of all groups.
+    pub(super) fn first_time(&self, group: Option<&Roots>, id: TreeId) -> Option<Millis> {
+        self.trees(group, id).filter_map(|tree| Some(tree.first()?.0.0)).min()
     }
 
     /// Returns the first time in a tree for which `holds` is true. `holds` must be true for all later times, too.
-    pub(super) fn first_where(&self, tree: TreeId, holds: impl Fn(Millis) -> bool) -> Option<Millis> {
-        let (own, grouped) = self.trees(None, tree);
-        let own = stretch::first_where(&self.jobs, own, &holds);
-        let grouped = grouped.and_then(|(members, root)| stretch::first_where(members, root, &holds));
-        [own, grouped].into_iter().flatten().min()
-    }
-
-    /// Returns the first job in a tree, of one group or of all groups, or `NIL`.
-    pub(super) fn first(&self, group: Option<&Roots>, tree: TreeId) -> u32 {
-        let (own, grouped) = self.trees(group, tree);
-        let grouped = grouped.map_or(NIL, |(members, root)| match tree::first(members, root) {
-            NIL => NIL,
-            member => members[member].job,
-        });
-        self.earlier(tree::first(&self.jobs, own), grouped)
+    pub(super) fn first_where(
+        &self,
+        group: Option<&Roots>,
+        id: TreeId,
+        holds: impl Fn(Millis) -> bool,
+    ) -> Option<Millis> {
+        self.trees(group, id).filter_map(|tree| tree.first_where(&holds)).min()
     }
 
     /// Returns the oldest dead letter, of one group or of all groups, or `NIL`.
     pub(super) fn longest_dead(&self, group: Option<&Roots>, now: Millis) -> u32 {
-        // The job is a dead letter only after its deadline.
-        let spent = self.first(group, TreeId::Spent);
-        let spent = if spent != NIL && self.jobs[spent].node.time <= now { spent } else { NIL };
-        self.earlier(self.first(group, TreeId::Dead), spent)
-    }
-
-    fn earlier(&self, a: u32, b: u32) -> u32 {
-        match (a, b) {
-            (NIL, slot) | (slot, NIL) => slot,
-            (a, b) if key(&self.jobs[b].node) < key(&self.jobs[a].node) => b,
-            (a, _) => a,
-        }
+        let firsts = self.parts(group, State::Dead).filter_map(|(tree, part)| Some((tree.first()?, part)));
+        // A job in `Spent` is a dead letter only after its deadline.
+        let dead = firsts.filter(|&(((time, ..), _), part)| part == Part::All || time <= now);
+        dead.map(|(first, _)| first).min().map_or(NIL, |(_, slot)| slot)
     }
 
     /// Returns a job at `now`. O(1) expected.
@@ -203,44 +166,41 @@ impl Queue {
 
     /// Lists the jobs in a state: ready jobs in serving order, delayed jobs by due time, claimed jobs by deadline, dead
     /// letters by the time at which they became dead letters. O(log n) for each job that is read.
-    pub fn peek<'a, 'g>(
-        &'a self,
-        now: Millis,
-        which: impl Into<Which<'g>>,
-    ) -> Box<dyn Iterator<Item = Record<'a>> + 'a> {
+    pub fn peek(&self, now: Millis, which: Which<'_>) -> Box<dyn Iterator<Item = Record<'_>> + '_> {
         let now = now.min(MAX_NOW);
-        let which = which.into();
-        match which.state {
-            State::Ready => Box::new(self.in_serving_order(now, which.group).map(move |job| self.view(now, job))),
-            _ => Box::new(self.in_time_order(now, which, None).map(move |slot| self.view(now, &self.jobs[slot]))),
-        }
+        let slots = match which.state {
+            State::Ready => self.in_serving_order(now, which.group),
+            _ => self.in_time_order(now, which, None),
+        };
+        Box::new(slots.map(move |slot| self.view(now, &self.jobs[slot])))
     }
 
     /// Lists the jobs that [`peek`](Self::peek) lists after the job with this ID. O(log n).
     ///
     /// If priorities, groups or ORDERED determine the serving order, no tree finds the place of that job. The call then
     /// skips the ready jobs before it, at most `MOST_PASSED`.
-    pub fn peek_after<'a, 'g>(
-        &'a self,
+    pub fn peek_after(
+        &self,
         now: Millis,
-        which: impl Into<Which<'g>>,
+        which: Which<'_>,
         id: &[u8],
-    ) -> Result<Box<dyn Iterator<Item = Record<'a>> + 'a>, NoPage> {
+    ) -> Result<Box<dyn Iterator<Item = Record<'_>> + '_>, NoPage> {
         let now = now.min(MAX_NOW);
-        let which = which.into();
         let Which { state, group } = which;
         let is_in = |job: &Job| group.is_none_or(|group| self.group_name(job) == group);
         let slot = self.slot_of(id).filter(|&slot| self.state_of(slot, now) == state && is_in(&self.jobs[slot]));
         let slot = slot.ok_or(NoPage::NotInState)?;
-        let job = &self.jobs[slot];
+        let mut slots;
         if state == State::Ready && !self.is_served_by_time(group) {
-            let mut jobs = self.in_serving_order(now, group);
-            let is_near = jobs.by_ref().take(MOST_PASSED).any(|other| std::ptr::eq(other, job));
-            return if is_near { Ok(Box::new(jobs.map(move |job| self.view(now, job)))) } else { Err(NoPage::TooFar) };
+            slots = self.in_serving_order(now, group);
+            if !slots.by_ref().take(MOST_PASSED).any(|other| other == slot) {
+                return Err(NoPage::TooFar);
+            }
+        } else {
+            let JobNode { priority, seq, .. } = self.jobs[slot].node;
+            slots = self.in_time_order(now, which, Some((self.due_of(slot, now), priority, seq)));
         }
-        let behind = (self.due_of(slot, now), job.node.priority, job.node.seq);
-        let jobs = self.in_time_order(now, which, Some(behind));
-        Ok(Box::new(jobs.map(move |slot| self.view(now, &self.jobs[slot]))))
+        Ok(Box::new(slots.map(move |slot| self.view(now, &self.jobs[slot]))))
     }
 
     /// Whether time alone determines the serving order of a group, or of all jobs.
@@ -248,7 +208,7 @@ impl Queue {
         (group.is_some() || self.group_count() <= 1) && !self.order().by_push && self.priorities.are_one()
     }
 
-    fn in_serving_order(&self, now: Millis, group: Option<&[u8]>) -> Box<dyn Iterator<Item = &Job> + '_> {
+    fn in_serving_order(&self, now: Millis, group: Option<&[u8]>) -> Box<dyn Iterator<Item = u32> + '_> {
         match (group, self.groups.as_deref()) {
             (Some(name), _) => Box::new(self.by_rank(self.roots_of(name), now)),
             (None, None) => Box::new(self.by_rank(&self.roots, now)),
@@ -263,43 +223,22 @@ impl Queue {
         now: Millis,
         which: Which<'_>,
         behind: Option<Key>,
-    ) -> impl Iterator<Item = u32> + use<'a> {
-        let mut lists: Vec<List<'_>> = Vec::new();
+    ) -> Box<dyn Iterator<Item = u32> + 'a> {
         let group = which.group.map(|name| self.roots_of(name));
-        for &(tree, part) in parts(which.state) {
-            let behind = if part == Part::After { behind.or(Some((now, i32::MAX, u64::MAX))) } else { behind };
-            let is_in = move |&((time, ..), _): &(Key, u32)| part != Part::Until || time <= now;
-            let (own, grouped) = self.trees(group, tree);
-            let own = ByTime::of(&self.jobs, own, behind).map(|(slot, job)| (key(&job.node), slot));
-            lists.push(Box::new(own.take_while(is_in)));
-            if let Some((members, root)) = grouped {
-                let members = ByTime::of(members, root, behind).map(|(_, member)| (key(member.node()), member.job));
-                lists.push(Box::new(members.take_while(is_in)));
-            }
-        }
-        match which.state {
-            State::Ready => lists.extend(self.returned(group, now, behind)),
-            State::Delayed => lists.extend(self.waiting_returns(group, now, behind)),
-            State::Claimed | State::Dead => {}
-        }
-        merge(lists).map(|(_, slot)| slot)
+        let lists = self.parts(group, which.state).map(|(tree, part)| tree.list(part, now, behind));
+        Box::new(merge(lists).map(|(_, slot)| slot))
     }
 
     /// Lists the ready jobs of one group in serving order.
     pub(super) fn by_rank(&self, roots: &Roots, now: Millis) -> ByRank<'_> {
-        ByRank::ready(&self.jobs, &self.returns.own, roots, self.order(), now)
-    }
-
-    /// Lists the slots of the jobs in a tree: first the jobs without a group, then the jobs with a group.
-    pub(super) fn slots_in(&self, tree: TreeId) -> impl Iterator<Item = u32> {
-        let (own, grouped) = self.trees(None, tree);
-        let grouped = grouped.map(|(members, root)| ByTime::of(members, root, None)).into_iter().flatten();
-        ByTime::of(&self.jobs, own, None).map(|(slot, _)| slot).chain(grouped.map(|(_, member)| member.job))
+        ByRank::of(self.parts(Some(roots), State::Ready), now, self.order())
     }
 
     /// Lists the slots of all jobs, in an order that is the same on each replica.
     pub(super) fn slots(&self) -> impl Iterator<Item = u32> {
-        let trees = self.all_roots().flat_map(|roots| &roots[..TREES]);
-        trees.flat_map(|&root| ByTime::of(&self.jobs, root, None).map(|(slot, _)| slot))
+        self.all_roots()
+            .flat_map(Roots::of_jobs)
+            .flat_map(|root| ByTime::of(&self.jobs, root, None))
+            .map(|(slot, _)| slot)
     }
 }

@@ -9,11 +9,10 @@
 
 use super::clean::DROPPED_AT_ONCE;
 use super::effect::{Change, Effect};
-use super::groups::times::ready_from;
 use super::job::State;
-use super::node::{CLAIMED, TreeId};
+use super::node::{Roots, TreeId};
+use super::query::Part;
 use super::{MAX_NOW, MAX_TIME, Millis, NEVER, Queue};
-use crate::model::chunks::NIL;
 
 /// The delay in ms after which the upkeep forgets units of GROUPRATE that are available again. Pushes and claims
 /// usually forget such units earlier. So the upkeep rarely has to open the key of a busy queue.
@@ -31,7 +30,8 @@ impl Queue {
         if self.settings.paused {
             return None;
         }
-        let mut wake = self.next_ready(now)?.max(self.next_free_lease(now)).max(self.next_free_unit(now));
+        let leases = self.next_free_lease(None, self.settings.concurrency, now);
+        let mut wake = self.next_ready(now)?.max(leases).max(self.next_free_unit(now));
         if wake == now && self.is_held_up(now) {
             wake += 1;
         }
@@ -41,22 +41,24 @@ impl Queue {
     fn next_ready(&self, now: Millis) -> Option<Millis> {
         let ready = match &self.groups {
             Some(groups) => groups.opens(),
-            None => ready_from(&self.jobs, &self.returns.own, &self.roots),
+            None => self.ready_from(&self.roots),
         };
         (ready != NEVER).then_some(ready.max(now))
     }
 
-    fn next_free_lease(&self, now: Millis) -> Millis {
-        let most = self.settings.concurrency;
-        let is_free = |at| most == 0 || self.count(at, State::Claimed) < most;
-        if is_free(now) {
-            return now;
+    /// Returns the first time, not before `from`, at which a group or all groups together have fewer than `most`
+    /// leases. 0: no limit. O(log n), or O(log^2 n) if several leases must expire.
+    pub(super) fn next_free_lease(&self, group: Option<&Roots>, most: u64, from: Millis) -> Millis {
+        let is_free = |at| most == 0 || self.count_of(group, at, State::Claimed) < most;
+        if is_free(from) {
+            return from;
         }
         let first_where = |holds: &dyn Fn(Millis) -> bool| {
-            CLAIMED.into_iter().filter_map(|tree| self.first_where(tree, holds)).min().unwrap_or(MAX_TIME)
+            let times = TreeId::OF_LEASES.into_iter().filter_map(|tree| self.first_where(group, tree, holds));
+            times.min().unwrap_or(MAX_TIME)
         };
         // Usually, one lease must expire. If CONCURRENCY was lowered, several leases must expire.
-        let next = first_where(&|time| time > now);
+        let next = first_where(&|time| time > from);
         if is_free(next) { next } else { first_where(&is_free) }
     }
 
@@ -67,19 +69,20 @@ impl Queue {
 
     /// Returns the first time after `told` at which a job becomes a dead letter because its lease expires. `told` is
     /// the time up to which dead letters have been announced. O(log n).
-    pub fn next_death(&self, told: Millis) -> Option<Millis> {
-        self.first_where(TreeId::Spent, |time| time > told)
+    fn next_death(&self, told: Millis) -> Option<Millis> {
+        self.first_where(None, TreeId::Spent, |time| time > told)
     }
 
     /// Returns the number of jobs whose leases expired after `told` and up to `now`, and that became dead letters
     /// because of this. O(log n).
     pub fn deaths(&self, told: Millis, now: Millis) -> u64 {
-        self.count_until(None, TreeId::Spent, now).saturating_sub(self.count_until(None, TreeId::Spent, told))
+        let expired = |at| self.count_in(None, &[TreeId::Spent], Part::Until, at);
+        expired(now).saturating_sub(expired(told))
     }
 
     pub fn has_to_clean_up(&self, now: Millis) -> bool {
         let now = now.min(MAX_NOW);
-        self.first_to_drop(now) != NIL || self.has_expired(now) || self.has_units_to_forget(now)
+        self.next_upkeep(now, now).is_some_and(|at| at <= now)
     }
 
     /// Drops some dead letters and expired jobs, and forgets some units of GROUPRATE that are available again. Returns
@@ -91,7 +94,7 @@ impl Queue {
             done += 1;
             sink(effect);
         });
-        if self.has_units_to_forget(at) {
+        if self.next_forgetting(at).is_some_and(|next| next <= at) {
             done += self.settle(at);
             sink(&Effect { at, change: Change::SettleRate });
         }
@@ -105,9 +108,8 @@ impl Queue {
         let (most, ttl) = (self.settings.deadlen, self.settings.deadttl);
         let is_crowded = most > 0 && self.count(now, State::Dead) > most;
         // A job in `Spent` becomes a dead letter at its deadline. DEADTTL counts from that time.
-        let oldest = [TreeId::Dead, TreeId::Spent].map(|tree| self.first(None, tree)).into_iter();
-        let ages =
-            oldest.filter(|&slot| ttl > 0 && slot != NIL).map(|slot| self.jobs[slot].node.time.saturating_add(ttl));
+        let oldest = [TreeId::Dead, TreeId::Spent].into_iter().filter_map(|tree| self.first_time(None, tree));
+        let ages = oldest.filter(|_| ttl > 0).map(|time| time.saturating_add(ttl));
         let forgotten = self.next_forgetting(now);
         let expired = self.first_expiry();
         ages.chain(is_crowded.then_some(now)).chain(self.next_death(told)).chain(forgotten).chain(expired).min()
@@ -119,9 +121,5 @@ impl Queue {
         let back = groups.first_back()?;
         let is_settled = self.settings.group_rate.is_some_and(|rate| !groups.unsettled(rate, now));
         Some(if is_settled { back.saturating_add(FORGOTTEN_AFTER) } else { now })
-    }
-
-    fn has_units_to_forget(&self, now: Millis) -> bool {
-        self.next_forgetting(now).is_some_and(|at| at <= now)
     }
 }

@@ -452,7 +452,7 @@ impl World {
                     let to = self.rng.random_range(0..KEYS);
                     self.queues.insert(to, queue);
                     // The server sends an event for the new key.
-                    let whom = self.waiting.replaced(&to, self.wall);
+                    let whom = self.waiting.checked(&to, self.wall, Some(self.wall), true);
                     self.wake(whom, to);
                     let alarm = self.waiting.alarm(self.wall);
                     self.arm(alarm);

@@ -1,8 +1,9 @@
 //! Changes of groups: jobs are added and removed, claims take units, settings change.
 
-use super::{FORGOTTEN_AT_ONCE, FORGOTTEN_BY_USE, Group, Groups, Member, SETTLED_AT_ONCE, times};
-use crate::model::chunks::NIL;
-use crate::model::queue::node::{JobNode, Links, TREES, TreeId};
+use super::{FORGOTTEN_AT_ONCE, FORGOTTEN_BY_USE, Group, Groups, Member, SETTLED_AT_ONCE};
+use crate::model::chunks::{Chunks, NIL};
+use crate::model::queue::job::Job;
+use crate::model::queue::node::{JobNode, Links, Roots, TreeId};
 use crate::model::queue::rate::{Rate, RateLog, Taken};
 use crate::model::queue::tree::{self, ServingOrder};
 use crate::model::queue::{Millis, NEVER, Queue, Settings};
@@ -18,7 +19,7 @@ impl Groups {
         self.name_bytes += name.len();
         let group = self.table.insert(Group {
             name: shared.clone(),
-            roots: [NIL; TREES + 2],
+            roots: Roots::EMPTY,
             jobs: 0,
             node: JobNode {
                 time: 0,
@@ -52,6 +53,12 @@ impl Groups {
         }
     }
 
+    /// Changes the tree of a member. `change` gets its root and returns the new root.
+    fn change_member_tree(&mut self, member: u32, change: impl FnOnce(&mut Chunks<Member>, u32) -> u32) {
+        let root = &mut self.roots[self.members[member].node.tree];
+        *root = change(&mut self.members, *root);
+    }
+
     fn drop_group(&mut self, group: u32) {
         if group == self.nameless {
             self.nameless = NIL;
@@ -82,13 +89,19 @@ impl Groups {
     }
 }
 
+/// Returns the groups and the number of the job's [`Member`], if the job has a group.
+fn membership<'a>(groups: &'a mut Option<Box<Groups>>, job: &Job) -> Option<(&'a mut Groups, u32)> {
+    let member = job.member();
+    groups.as_deref_mut().filter(|_| member != NIL).map(|groups| (groups, member))
+}
+
 impl Queue {
     /// Returns the [`Groups`] of the queue, and creates it if the queue has none.
     fn groups_mut(&mut self) -> &mut Groups {
         if self.groups.is_none() {
             let mut groups = Box::new(Groups::new());
             // A job that is being added is not in a tree yet.
-            let jobs = self.roots[..TREES].iter().map(|&root| tree::size(&self.jobs, root)).sum();
+            let jobs = self.roots.of_jobs().map(|root| tree::size(&self.jobs, root)).sum();
             if jobs > 0 {
                 let nameless = groups.named_or_new(b"");
                 groups.add_jobs(nameless, jobs);
@@ -122,10 +135,8 @@ impl Queue {
         if member != NIL
             && let Some(from) = groups.members.remove(member)
         {
-            let moved = &groups.members[member];
-            self.jobs[moved.job].set_member(member);
-            let root = &mut groups.roots[moved.node.tree as usize];
-            *root = tree::renumber(&mut groups.members, *root, from, member);
+            self.jobs[groups.members[member].job].set_member(member);
+            groups.change_member_tree(member, |members, root| tree::renumber(members, root, from, member));
         }
         groups.table[group].jobs -= 1;
         if groups.table[group].jobs == 0 {
@@ -182,37 +193,20 @@ impl Queue {
     /// If the job has a group, adds its [`Member`] to a tree of all jobs with a group: the tree with the same
     /// [`TreeId`] as the job's own tree.
     pub(in crate::model::queue) fn link_member(&mut self, slot: u32) {
-        let job = &self.jobs[slot];
-        let member = job.member();
-        if let Some(groups) = &mut self.groups
-            && member != NIL
-        {
-            let node = &mut groups.members[member].node;
-            (node.time, node.seq, node.priority, node.tree) =
-                (job.node.time, job.node.seq, job.node.priority, job.node.tree);
-            let root = &mut groups.roots[node.tree as usize];
-            *root = tree::insert(&mut groups.members, *root, member, ServingOrder::default());
-        }
+        let Some((groups, member)) = membership(&mut self.groups, &self.jobs[slot]) else { return };
+        groups.members[member].node = self.jobs[slot].node.clone();
+        groups.change_member_tree(member, |members, root| tree::insert(members, root, member, ServingOrder::default()));
     }
 
     pub(in crate::model::queue) fn unlink_member(&mut self, slot: u32) {
-        let member = self.jobs[slot].member();
-        if let Some(groups) = &mut self.groups
-            && member != NIL
-        {
-            let root = &mut groups.roots[groups.members[member].node.tree as usize];
-            *root = tree::remove(&mut groups.members, *root, member, ServingOrder::default());
-        }
+        let Some((groups, member)) = membership(&mut self.groups, &self.jobs[slot]) else { return };
+        groups.change_member_tree(member, |members, root| tree::remove(members, root, member, ServingOrder::default()));
     }
 
     /// Updates the [`Member`] of a job that has moved to `slot`.
     pub(in crate::model::queue) fn renumber_member(&mut self, slot: u32) {
-        let member = self.jobs[slot].member();
-        if let Some(groups) = &mut self.groups
-            && member != NIL
-        {
-            groups.members[member].job = slot;
-        }
+        let Some((groups, member)) = membership(&mut self.groups, &self.jobs[slot]) else { return };
+        groups.members[member].job = slot;
     }
 
     /// Updates the times at which a job's group opens and has a ready job. Must be called after each change of the job.
@@ -225,14 +219,14 @@ impl Queue {
     }
 
     fn touch_group(&mut self, group: u32) {
-        let order = self.order();
-        let Some(groups) = &mut self.groups else { return };
+        let Some(groups) = &self.groups else { return };
         if group == NIL || groups.table[group].jobs == 0 {
             return;
         }
-        let roots = groups.roots_of(group, &self.roots);
-        let times = times::of(&self.jobs, &self.returns.own, roots, &self.settings, order, &groups.table[group]);
-        groups.set_times(group, times);
+        let times = self.times_of(groups, group);
+        if let Some(groups) = &mut self.groups {
+            groups.set_times(group, times);
+        }
     }
 
     /// Takes a unit of GROUPRATE, and moves the job's group to the end of the ring. Must be called while the job is in
@@ -307,31 +301,25 @@ impl Queue {
     /// Updates the groups after a change of settings. O(1), or O(groups with jobs) if the change concerns groups.
     pub(in crate::model::queue) fn adopt_in_groups(&mut self, at: Millis, old: &Settings) {
         let settings = self.settings;
-        let order = self.order();
         if settings.concern_groups() {
             self.groups_mut();
         }
-        let Some(groups) = &mut self.groups else { return };
+        let Some(mut groups) = self.groups.take() else { return };
         let concerned: Vec<u32> =
             if settings.of_groups() == old.of_groups() { Vec::new() } else { groups.in_turn().collect() };
         for &group in &concerned {
             if settings.group_rate != old.group_rate {
                 groups.adopt_rate(group, settings.group_rate, at);
             }
-            if group != groups.nameless && order != old.order() {
-                let roots = groups.table[group].roots;
-                for &root in &roots[..TREES] {
-                    tree::rerank(&mut self.jobs, root, order);
-                }
-                self.returns.rerank(&roots, order);
+            if group != groups.nameless && self.order() != old.order() {
+                self.rerank(groups.table[group].roots, self.order());
             }
-            let roots = groups.roots_of(group, &self.roots);
-            let times = times::of(&self.jobs, &self.returns.own, roots, &settings, order, &groups.table[group]);
-            (groups.table[group].ready, groups.table[group].opens) = times;
+            (groups.table[group].ready, groups.table[group].opens) = self.times_of(&groups, group);
         }
         if !concerned.is_empty() {
             tree::rerank(&mut groups.table, groups.ring, ServingOrder::default());
         }
+        self.groups = Some(groups);
         self.drop_groups();
     }
 

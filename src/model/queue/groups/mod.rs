@@ -54,10 +54,12 @@ mod tests;
 pub(super) mod times;
 mod view;
 
-use super::node::{JobNode, Roots, TREES};
+use super::node::{JobNode, Roots, TreeId};
+use super::query::{JobItems, JobTree};
 use super::rate::{Rate, RateLog};
+use super::returns::Return;
 use super::tree::Item;
-use super::{Millis, Queue};
+use super::{ALLOCATION, Millis, Queue};
 use crate::model::chunks::{Chunks, NIL};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -85,8 +87,8 @@ pub(super) struct Groups {
     /// The group without a name, or `NIL` if it does not exist.
     nameless: u32,
     members: Chunks<Member>,
-    /// The roots of the trees of all jobs with a group.
-    roots: [u32; TREES],
+    /// The trees of all jobs with a group.
+    roots: Roots,
     /// The groups with taken units of GROUPRATE, by the time at which their last unit becomes available again, and by
     /// name.
     held: BTreeMap<(Millis, Arc<[u8]>), u32>,
@@ -136,6 +138,10 @@ impl Item for Member {
     fn node_mut(&mut self) -> &mut JobNode {
         &mut self.node
     }
+
+    fn job(&self, _number: u32) -> u32 {
+        self.job
+    }
 }
 
 impl Groups {
@@ -147,15 +153,22 @@ impl Groups {
             next_turn: 0,
             nameless: NIL,
             members: Chunks::default(),
-            roots: [NIL; TREES],
+            roots: Roots::EMPTY,
             held: BTreeMap::new(),
             name_bytes: 0,
             log_bytes: 0,
         }
     }
 
-    pub fn members(&self) -> (&Chunks<Member>, &[u32; TREES]) {
-        (&self.members, &self.roots)
+    /// Returns a tree of all jobs with a group.
+    pub fn tree_of_all<'a>(&'a self, id: TreeId, returns: &'a Chunks<Return>) -> JobTree<'a> {
+        let items = if id.has_returns() { JobItems::Returns(returns) } else { JobItems::Members(&self.members) };
+        JobTree { items, root: self.roots[id] }
+    }
+
+    #[cfg(test)]
+    pub fn roots_of_all(&self) -> &Roots {
+        &self.roots
     }
 
     pub fn member_chunks_mut(&mut self) -> &mut [Vec<Member>] {
@@ -181,7 +194,6 @@ impl Groups {
     pub fn memory_usage(&self) -> usize {
         /// The bytes of an entry of a map, including the overhead of its allocation.
         const ENTRY: usize = 40;
-        const ALLOCATION: usize = 12;
         size_of::<Self>()
             + self.table.bytes()
             + self.members.bytes()
@@ -201,31 +213,31 @@ impl Groups {
     }
 }
 
+/// Returns the root of a tree: of all groups, or of the group of `member`. `roots` are the trees of the group without a
+/// name.
+pub(super) fn root_mut<'a>(
+    roots: &'a mut Roots,
+    groups: Option<&'a mut Groups>,
+    member: u32,
+    of_all_groups: bool,
+    tree: TreeId,
+) -> &'a mut u32 {
+    let roots = match groups {
+        Some(groups) if of_all_groups => &mut groups.roots,
+        Some(groups) if member != NIL => &mut groups.table[groups.members[member].group].roots,
+        _ => roots,
+    };
+    &mut roots[tree]
+}
+
 impl Queue {
     /// Returns the trees of the group with this name. If there is no such group, the trees are empty.
     pub(super) fn roots_of(&self, name: &[u8]) -> &Roots {
-        static NONE: Roots = [NIL; TREES + 2];
+        static NONE: Roots = Roots::EMPTY;
         match &self.groups {
             Some(groups) => groups.names.get(name).map_or(&NONE, |&group| groups.roots_of(group, &self.roots)),
             None if name.is_empty() => &self.roots,
             None => &NONE,
-        }
-    }
-
-    pub(super) fn root_of(&mut self, slot: u32) -> &mut u32 {
-        let tree = self.jobs[slot].node.tree as usize;
-        self.tree_of_job(slot, tree)
-    }
-
-    /// Returns the root of a tree of the job's group.
-    pub(super) fn tree_of_job(&mut self, slot: u32, tree: usize) -> &mut u32 {
-        let job = &self.jobs[slot];
-        match &mut self.groups {
-            Some(groups) if job.member() != NIL => {
-                let group = groups.members[job.member()].group;
-                &mut groups.table[group].roots[tree]
-            }
-            _ => &mut self.roots[tree],
         }
     }
 }

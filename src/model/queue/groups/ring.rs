@@ -3,8 +3,8 @@
 
 use super::{Group, Groups};
 use crate::model::chunks::NIL;
-use crate::model::queue::node::{JobNode, Links};
-use crate::model::queue::stretch::ByTime;
+use crate::model::queue::node::JobNode;
+use crate::model::queue::query::ByTime;
 use crate::model::queue::tree::{self, Item, Items, ServingOrder};
 use crate::model::queue::{Millis, NEVER};
 
@@ -66,41 +66,37 @@ impl Groups {
 
     /// Returns the first group that is open at `now`, or `NIL`. O(log n).
     pub(super) fn turn(&self, now: Millis) -> u32 {
-        let is_open = |root: u32| root != NIL && self.table[root].least_opens <= now;
-        let mut root = self.ring;
-        while is_open(root) {
-            let Group { opens, ref node, .. } = self.table[root];
-            root = match node.links {
-                Links { left, .. } if is_open(left) => left,
-                _ if opens <= now => return root,
-                Links { right, .. } => right,
-            };
-        }
-        NIL
+        self.first_from(self.ring, None, now, |group| (group.least_opens, group.opens))
     }
 
     /// Returns the first group after `turn` that has a ready job at `now`, or `NIL`. O(log n).
     pub(super) fn next_ready(&self, turn: Option<u64>, now: Millis) -> u32 {
-        self.ready_in(self.ring, turn, now)
+        self.first_from(self.ring, turn, now, |group| (group.least_ready, group.ready))
     }
 
-    fn ready_in(&self, root: u32, behind: Option<u64>, now: Millis) -> u32 {
-        if root == NIL || self.table[root].least_ready > now {
+    /// Returns the first group of a subtree that is after the turn `behind` and whose time is not after `now`. `times`
+    /// returns the earliest time of a group's subtree, and the time of the group.
+    fn first_from(
+        &self,
+        root: u32,
+        behind: Option<u64>,
+        now: Millis,
+        times: impl Fn(&Group) -> (Millis, Millis) + Copy,
+    ) -> u32 {
+        if root == NIL || times(&self.table[root]).0 > now {
             return NIL;
         }
-        let Group { ready, ref node, .. } = self.table[root];
-        let Links { left, right, .. } = node.links;
-        let is_behind = behind.is_none_or(|behind| node.seq > behind);
-        if is_behind {
-            let found = self.ready_in(left, behind, now);
+        let JobNode { seq, links, .. } = self.table[root].node;
+        if behind.is_none_or(|behind| seq > behind) {
+            let found = self.first_from(links.left, behind, now, times);
             if found != NIL {
                 return found;
             }
-            if ready <= now {
+            if times(&self.table[root]).1 <= now {
                 return root;
             }
         }
-        self.ready_in(right, behind, now)
+        self.first_from(links.right, behind, now, times)
     }
 
     pub(in crate::model::queue) fn with_jobs(&self) -> usize {

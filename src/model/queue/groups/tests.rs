@@ -1,8 +1,7 @@
 //! Checks of the invariants of groups.
 
-use super::{Groups, times};
+use super::Groups;
 use crate::model::chunks::NIL;
-use crate::model::queue::node::TREES;
 use crate::model::queue::{Queue, tree};
 
 impl Queue {
@@ -19,9 +18,9 @@ impl Queue {
         assert!(is_needed, "groups that are needed");
         assert_eq!(groups.members.len(), with_group);
         let mut members = 0;
-        for root in groups.roots {
+        for root in groups.roots.of_jobs() {
             members += tree::size(&groups.members, root) as usize;
-            let mut times = crate::model::queue::stretch::ByTime::of(&groups.members, root, None);
+            let mut times = crate::model::queue::query::ByTime::of(&groups.members, root, None);
             let in_order = times.by_ref().map(|(_, m)| (m.node.time, m.node.priority, m.node.seq)).is_sorted();
             assert!(in_order, "members are in the order of time");
         }
@@ -37,11 +36,11 @@ impl Queue {
             assert_eq!(name, &it.name);
             assert_eq!(it.name.is_empty(), group == groups.nameless);
             let roots = groups.roots_of(group, &self.roots);
-            let jobs: u32 = roots[..TREES].iter().map(|&root| tree::size(&self.jobs, root)).sum();
+            let jobs: u32 = roots.of_jobs().map(|root| tree::size(&self.jobs, root)).sum();
             assert_eq!((it.jobs, in_turn.contains(&group)), (jobs, jobs > 0));
             assert!(jobs > 0 || it.log.back_at().is_some(), "a group costs nothing without jobs");
             assert!(jobs > 0 || it.held_until == 0, "a hold goes with the last job");
-            let times = times::of(&self.jobs, &self.returns.own, roots, &self.settings, self.order(), it);
+            let times = self.times_of(groups, group);
             assert!(jobs == 0 || (it.ready, it.opens) == times, "a group knows when it opens");
             if let Some(back) = it.log.back_at() {
                 assert_eq!(groups.held.get(&(back, it.name.clone())), Some(&group));

@@ -1,101 +1,71 @@
 //! The times at which a group opens and at which it has a ready job.
 
-use super::{Group, Groups};
-use crate::model::chunks::{Chunks, NIL};
-use crate::model::queue::job::{Job, State};
-use crate::model::queue::node::{CLAIMED, FALLING_DUE, RECURRENCES, RETRIES, Roots, TreeId};
-use crate::model::queue::returns::Return;
-use crate::model::queue::tree::{self, ServingOrder};
-use crate::model::queue::{Millis, NEVER, Queue, Settings, stretch};
-
-/// Returns the latest deadline in a tree of claimed jobs, or 0.
-fn last(jobs: &Chunks<Job>, roots: &Roots, tree: TreeId) -> Millis {
-    let slot = tree::last(jobs, roots[tree as usize]);
-    if slot == NIL { 0 } else { jobs[slot].node.time }
-}
-
-/// Returns the head of a group, or `NIL`. The head is the job with the lowest push number. Dead letters do not count,
-/// and neither do recurring jobs that wait for an occurrence. A claimed job does not count if it gets into one of these
-/// two states when its lease expires. `order` must be `by_push`.
-fn head(jobs: &Chunks<Job>, roots: &Roots, order: ServingOrder) -> u32 {
-    [TreeId::Ready, TreeId::Delayed, TreeId::Claimed, TreeId::Retrying]
-        .into_iter()
-        .fold(NIL, |head, tree| order.better(jobs, head, tree::best(jobs, roots[tree as usize])))
-}
-
-/// Returns the first time at which the group has fewer than `most` leases. O(log^2 n).
-fn frees_at(jobs: &Chunks<Job>, roots: &Roots, most: u64) -> Millis {
-    let leases = CLAIMED.map(|tree| roots[tree as usize]);
-    if leases.map(|root| u64::from(tree::size(jobs, root))).iter().sum::<u64>() < most {
-        return 0;
-    }
-    let is_free = |at| leases.map(|root| stretch::count_after(jobs, root, at)).iter().sum::<u64>() < most;
-    // Usually, one lease must expire.
-    let first = leases.into_iter().map(|root| stretch::first_time(jobs, root)).fold(NEVER, Millis::min);
-    if is_free(first) {
-        return first;
-    }
-    leases.into_iter().filter_map(|root| stretch::first_where(jobs, root, is_free)).min().unwrap_or(NEVER)
-}
-
-/// Returns the first time at which the group has a ready job, or [`NEVER`]. 0: the group has a job in
-/// [`TreeId::Ready`].
-pub(in crate::model::queue) fn ready_from(jobs: &Chunks<Job>, returns: &Chunks<Return>, roots: &Roots) -> Millis {
-    if roots[TreeId::Ready as usize] != NIL {
-        return 0;
-    }
-    let due = FALLING_DUE.map(|tree| stretch::first_time(jobs, roots[tree as usize]));
-    let back = [RETRIES, RECURRENCES].map(|tree| stretch::first_time(returns, roots[tree]));
-    due.into_iter().chain(back).fold(NEVER, Millis::min)
-}
+use super::Groups;
+use crate::model::chunks::NIL;
+use crate::model::queue::job::State;
+use crate::model::queue::node::{Roots, TreeId};
+use crate::model::queue::query::{Part, better, parts};
+use crate::model::queue::tree;
+use crate::model::queue::{Millis, NEVER, Queue};
 
 #[cfg(test)]
 thread_local! {
     pub(in crate::model::queue) static WORKED_OUT: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
-/// Returns the first time at which the group has a ready job, and the first time at which a claim can get a job of the
-/// group.
-pub(super) fn of(
-    jobs: &Chunks<Job>,
-    returns: &Chunks<Return>,
-    roots: &Roots,
-    settings: &Settings,
-    order: ServingOrder,
-    group: &Group,
-) -> (Millis, Millis) {
-    #[cfg(test)]
-    WORKED_OUT.set(WORKED_OUT.get() + 1);
-    let ready = ready_from(jobs, returns, roots);
-    if ready == NEVER {
-        return (NEVER, NEVER);
-    }
-    let mut opens = ready;
-    if settings.ordered {
-        let head = head(jobs, roots, order);
-        opens = match head {
-            NIL => NEVER,
-            head => match jobs[head].node.tree {
-                TreeId::Delayed => jobs[head].node.time,
-                TreeId::Retrying => jobs[head].back_at(settings),
-                _ => 0,
-            },
-        };
-        // A recurring job that waits for an occurrence does not keep the group closed.
-        opens = opens.min(stretch::first_time(jobs, roots[TreeId::Upcoming as usize]));
-        opens = opens.min(stretch::first_time(returns, roots[RECURRENCES]));
-        opens = CLAIMED.into_iter().fold(opens, |opens, tree| opens.max(last(jobs, roots, tree)));
-    }
-    if settings.group_concurrency > 0 {
-        opens = opens.max(frees_at(jobs, roots, settings.group_concurrency));
-    }
-    if let Some(rate) = settings.group_rate {
-        opens = opens.max(group.log.opens_at(rate, 0));
-    }
-    (ready, opens.max(group.held_until))
-}
-
 impl Queue {
+    /// Returns the first time at which a group has a ready job, or [`NEVER`]. 0: the group has a job in
+    /// [`TreeId::Ready`].
+    pub(in crate::model::queue) fn ready_from(&self, roots: &Roots) -> Millis {
+        if roots[TreeId::Ready] != NIL {
+            return 0;
+        }
+        let times = parts(State::Ready).iter().filter_map(|&(id, _)| self.first_time(Some(roots), id));
+        times.min().unwrap_or(NEVER)
+    }
+
+    /// Returns the first time at which a group has a ready job, and the first time at which a claim can get a job of
+    /// the group.
+    pub(super) fn times_of(&self, groups: &Groups, group: u32) -> (Millis, Millis) {
+        #[cfg(test)]
+        WORKED_OUT.set(WORKED_OUT.get() + 1);
+        let (settings, roots, group) = (&self.settings, groups.roots_of(group, &self.roots), &groups.table[group]);
+        let ready = self.ready_from(roots);
+        if ready == NEVER {
+            return (NEVER, NEVER);
+        }
+        let mut opens = ready;
+        if settings.ordered {
+            opens = match self.head(roots) {
+                NIL => NEVER,
+                head => match self.jobs[head].node.tree {
+                    TreeId::Delayed | TreeId::Retrying => self.jobs[head].back_at(settings),
+                    _ => 0,
+                },
+            };
+            // A recurring job that waits for an occurrence does not keep the group closed.
+            let occurrences = [TreeId::Upcoming, TreeId::Recurrences].into_iter();
+            opens = occurrences.filter_map(|id| self.first_time(Some(roots), id)).fold(opens, Millis::min);
+            let leases = TreeId::OF_LEASES.into_iter().map(|id| tree::last(&self.jobs, roots[id]));
+            let deadlines = leases.filter(|&slot| slot != NIL).map(|slot| self.jobs[slot].node.time);
+            opens = deadlines.fold(opens, Millis::max);
+        }
+        opens = opens.max(self.next_free_lease(Some(roots), settings.group_concurrency, 0));
+        if let Some(rate) = settings.group_rate {
+            opens = opens.max(group.log.opens_at(rate, 0));
+        }
+        (ready, opens.max(group.held_until))
+    }
+
+    /// Returns the head of a group, or `NIL`. The head is the job with the lowest push number. Dead letters do not
+    /// count, and neither do recurring jobs that wait for an occurrence. A claimed job does not count if it gets into
+    /// one of these two states when its lease expires. The queue must be ORDERED.
+    fn head(&self, roots: &Roots) -> u32 {
+        [TreeId::Ready, TreeId::Delayed, TreeId::Claimed, TreeId::Retrying]
+            .into_iter()
+            .fold(NIL, |head, id| self.order().better(&self.jobs, head, tree::best(&self.jobs, roots[id])))
+    }
+
     /// Returns the job that a claim gets at `now`, from the first open group, or `NIL`. O(log n).
     pub(in crate::model::queue) fn best_in_turn(&self, groups: &Groups, now: Millis) -> u32 {
         let group = groups.turn(now);
@@ -106,10 +76,11 @@ impl Queue {
         if !self.settings.ordered {
             return self.best_of(roots, now);
         }
-        let head = head(&self.jobs, roots, self.order());
+        let head = self.head(roots);
         let is_ready = head != NIL && self.state_of(head, now) == State::Ready;
-        let upcoming = stretch::best_until(&self.jobs, roots[TreeId::Upcoming as usize], now, self.order());
-        let best = self.order().better(&self.jobs, if is_ready { head } else { NIL }, upcoming);
-        self.or_returned(best, &[roots[RECURRENCES]], now)
+        let head = is_ready.then(|| (&self.jobs[head].node, head));
+        let best = |id| self.tree(roots, id).best(Part::Until, now, self.order());
+        let bests = [head, best(TreeId::Upcoming), best(TreeId::Recurrences)].into_iter().flatten();
+        bests.reduce(|a, b| better(self.order(), a, b)).map_or(NIL, |(_, slot)| slot)
     }
 }

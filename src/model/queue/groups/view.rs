@@ -2,10 +2,10 @@
 
 use super::Groups;
 use crate::model::chunks::NIL;
-use crate::model::queue::job::{Job, State};
+use crate::model::queue::job::State;
 use crate::model::queue::node::Roots;
+use crate::model::queue::query::ByRank;
 use crate::model::queue::rate::Taken;
-use crate::model::queue::stretch::ByRank;
 use crate::model::queue::{MAX_NOW, Millis, Queue};
 use std::collections::VecDeque;
 use std::ops::Bound;
@@ -61,7 +61,7 @@ impl Queue {
         &'a self,
         groups: &'a Groups,
         now: Millis,
-    ) -> impl Iterator<Item = &'a Job> + 'a {
+    ) -> impl Iterator<Item = u32> + 'a {
         let mut behind = None;
         let mut rounds: VecDeque<(u32, Option<ByRank<'a>>)> = VecDeque::new();
         std::iter::from_fn(move || {
@@ -71,8 +71,8 @@ impl Queue {
                 behind = Some(groups.table[group].node.seq);
                 rounds.push_back((group, None));
                 #[cfg(test)]
-                crate::model::queue::stretch::STEPS.set(crate::model::queue::stretch::STEPS.get() + 1);
-                return Some(&self.jobs[self.best_of(groups.roots_of(group, &self.roots), now)]);
+                crate::model::queue::query::STEPS.set(crate::model::queue::query::STEPS.get() + 1);
+                return Some(self.best_of(groups.roots_of(group, &self.roots), now));
             }
             // In later rounds, each group serves its next job.
             loop {

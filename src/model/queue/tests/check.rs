@@ -1,25 +1,15 @@
 //! Checks of the invariants of a queue.
 
+use super::super::again::Follower;
 use super::super::job::Job;
-use super::super::node::{Links, RECURRENCES, RETRIES, TREES, TreeId};
+use super::super::node::{Links, Roots, TreeId};
+use super::super::notes::Note;
+use super::super::query::ByTime;
 use super::super::rate::MAX_ENTRIES;
-use super::super::returns::{Return, Returns, return_tree};
-use super::super::stretch::ByTime;
 use super::super::tree::{self, ServingOrder, key};
 use super::super::{MAX_NOW, MAX_TIME, Millis, NEVER, Queue, State};
-use crate::model::chunks::{Chunks, NIL};
+use crate::model::chunks::NIL;
 use std::collections::{BTreeSet, HashSet};
-
-const ALL: [TreeId; TREES] = [
-    TreeId::Ready,
-    TreeId::Delayed,
-    TreeId::Claimed,
-    TreeId::Spent,
-    TreeId::Dead,
-    TreeId::Retrying,
-    TreeId::Recurring,
-    TreeId::Upcoming,
-];
 
 impl Queue {
     /// Returns the maximum number of jobs that a claim can return now. If the number is not 0, a claim returns at least
@@ -30,7 +20,7 @@ impl Queue {
 
     pub(in crate::model::queue) fn check(&self) {
         let mut seen = Vec::new();
-        for (tree, root) in self.all_roots().flat_map(|roots| ALL.into_iter().zip(*roots)) {
+        for (tree, root) in self.all_roots().flat_map(|roots| TreeId::OF_JOBS.map(|tree| (tree, roots[tree]))) {
             let before = seen.len();
             self.check_tree(root, tree, &mut seen);
             let in_order =
@@ -47,14 +37,14 @@ impl Queue {
         }
         self.check_returns(&seen);
         self.check_groups(&seen);
-        let bodies: usize = seen.iter().map(|&s| self.jobs[s].body.len()).sum();
-        assert_eq!(bodies, self.body_bytes);
-        let timed = |&&s: &&u32| self.jobs[s].timing.is_some();
-        assert_eq!(seen.iter().filter(timed).count(), self.timed);
+        let of_jobs: usize = seen.iter().map(|&s| self.jobs[s].owned_bytes()).sum();
+        let of_notes: usize = self.notes.values().map(Note::owned_bytes).sum();
+        let of_followers: usize = self.followers.values().map(Follower::owned_bytes).sum();
+        assert_eq!(of_jobs + of_notes + of_followers, self.owned_bytes);
         self.priorities.check(seen.iter().map(|&slot| self.jobs[slot].node.priority));
         let noted = |&&s: &&u32| self.jobs[s].is_noted();
         assert_eq!(seen.iter().filter(noted).count(), self.notes.len());
-        assert!(seen.iter().filter(noted).all(|&s| self.notes.get(self.jobs[s].node.seq).is_some()));
+        assert!(seen.iter().filter(noted).all(|&s| self.notes.contains_key(&self.jobs[s].node.seq)));
         self.check_expiries(&seen);
         self.check_followers(&seen);
         let log = self.rate_log.entries();
@@ -77,8 +67,6 @@ impl Queue {
     fn check_followers(&self, seen: &[u32]) {
         let followers: Vec<_> = seen.iter().filter_map(|&slot| self.follower(&self.jobs[slot])).collect();
         assert_eq!(followers.len(), self.followers.len());
-        let bytes: usize = followers.iter().map(|it| it.payload.len() + it.group.len()).sum();
-        assert_eq!(bytes, self.followers.bytes());
         assert!(seen.iter().all(|&slot| self.jobs[slot].node.tree != TreeId::Dead || !self.has_follower(slot)));
     }
 
@@ -100,6 +88,7 @@ impl Queue {
                 assert_eq!(job.claimed_tree(&self.settings), job.node.tree);
             }
             TreeId::Dead => assert!(job.token == 0),
+            TreeId::Retries | TreeId::Recurrences => panic!("trees of returns have no jobs"),
         }
     }
 
@@ -126,52 +115,45 @@ impl Queue {
     }
 
     fn check_returns(&self, seen: &[u32]) {
-        let expected: Vec<u32> =
-            seen.iter().copied().filter(|&slot| return_tree(self.jobs[slot].node.tree).is_some()).collect();
-        assert_eq!(self.returns.own.len(), expected.len());
+        let mut expected: Vec<u32> =
+            seen.iter().copied().filter(|&slot| self.jobs[slot].node.tree.of_returns().is_some()).collect();
         let mut found = Vec::new();
         for roots in self.all_roots() {
-            for tree in [RETRIES, RECURRENCES] {
-                self.check_return_tree(&self.returns.own, roots[tree], self.order(), Some(tree), &mut found);
-            }
+            self.check_return_trees(roots, self.order(), false, &mut found);
         }
         found.sort_unstable();
-        let mut sorted = expected.clone();
-        sorted.sort_unstable();
-        assert_eq!(found, sorted);
+        expected.sort_unstable();
+        assert_eq!(found, expected);
         let mut grouped = Vec::new();
-        let Returns { grouped: items, grouped_root, .. } = &self.returns;
-        self.check_return_tree(items, *grouped_root, ServingOrder::default(), None, &mut grouped);
+        if let Some(groups) = &self.groups {
+            self.check_return_trees(groups.roots_of_all(), ServingOrder::default(), true, &mut grouped);
+        }
         grouped.sort_unstable();
         let with_group = |&slot: &u32| self.jobs[slot].member() != NIL;
-        assert_eq!(grouped, sorted.into_iter().filter(with_group).collect::<Vec<_>>());
-        assert_eq!(items.len(), grouped.len());
+        assert_eq!(self.returns.len(), found.len() + grouped.len());
+        assert_eq!(grouped, expected.into_iter().filter(with_group).collect::<Vec<_>>());
     }
 
-    fn check_return_tree(
-        &self,
-        items: &Chunks<Return>,
-        root: u32,
-        order: ServingOrder,
-        tree: Option<usize>,
-        found: &mut Vec<u32>,
-    ) {
-        let all: Vec<u32> = ByTime::of(items, root, None).map(|(entry, _)| entry).collect();
-        assert!(all.is_sorted_by_key(|&entry| key(&items[entry].node)));
-        for entry in all {
-            let it = &items[entry];
-            let job = &self.jobs[it.job];
-            let due = job.back_at(&self.settings);
-            assert_eq!(key(&it.node), (due, job.node.priority, job.node.seq));
-            assert_eq!((it.deadline, it.node.tree), (job.node.time, job.node.tree));
-            assert!(tree.is_none_or(|tree| return_tree(it.node.tree) == Some(tree)));
-            let Links { left, right, .. } = it.node.links;
-            let children = || [left, right].into_iter().filter(|&child| child != NIL);
-            let first = children().map(|child| items[child].first_deadline).min();
-            assert_eq!(it.first_deadline, first.unwrap_or(it.deadline).min(it.deadline));
-            let best = children().fold(entry, |best, child| order.better(items, best, tree::best(items, child)));
-            assert_eq!(it.node.best, best);
-            found.push(it.job);
+    fn check_return_trees(&self, roots: &Roots, order: ServingOrder, of_all_groups: bool, found: &mut Vec<u32>) {
+        let items = &self.returns;
+        for tree in TreeId::OF_RETURNS {
+            let all: Vec<u32> = ByTime::of(items, roots[tree], None).map(|(entry, _)| entry).collect();
+            assert!(all.is_sorted_by_key(|&entry| key(&items[entry].node)));
+            for entry in all {
+                let it = &items[entry];
+                let job = &self.jobs[it.job];
+                let due = job.back_at(&self.settings);
+                assert_eq!(key(&it.node), (due, job.node.priority, job.node.seq));
+                assert_eq!((it.deadline, it.of_all_groups), (job.node.time, of_all_groups));
+                assert_eq!((job.node.tree.of_returns(), it.node.tree), (Some(tree), tree));
+                let Links { left, right, .. } = it.node.links;
+                let children = || [left, right].into_iter().filter(|&child| child != NIL);
+                let first = children().map(|child| items[child].first_deadline).min();
+                assert_eq!(it.first_deadline, first.unwrap_or(it.deadline).min(it.deadline));
+                let best = children().fold(entry, |best, child| order.better(items, best, tree::best(items, child)));
+                assert_eq!(it.node.best, best);
+                found.push(it.job);
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Tests of CLEAN with OLDER, which depends on how long a job has been in its state.
 
-use super::super::stretch::STEPS;
+use super::super::query::STEPS;
 use super::super::{Nack, NackOptions, Push, Queue, State};
 use super::{Pair, decoded, encoded, rebuilt};
 use crate::server::counting;
@@ -12,7 +12,7 @@ const FREE: NackOptions<'static> = NackOptions { is_free: true, error: b"" };
 fn cleaned(pair: &Pair, now: u64, state: State, older: u64) -> u64 {
     let (primary, replica) = (&pair.primary, &pair.replica);
     let all = [primary.clone(), replica.clone(), decoded(&encoded(primary)), rebuilt(primary)];
-    let counts = all.map(|mut queue| queue.clean(now, state, Some(older), 10, |_| ()).expect("few jobs"));
+    let counts = all.map(|mut queue| queue.clean(now, state.into(), Some(older), 10, |_| ()).expect("few jobs"));
     assert!(counts.iter().all(|&count| count == counts[0]), "{counts:?}");
     counts[0]
 }
@@ -101,7 +101,8 @@ fn clean_looks_past_the_young_ones_but_not_without_end() {
         let mut clean = |now| {
             let mut ids = Vec::new();
             STEPS.set(0);
-            let cleaned = queue.clean(now, state, Some(100), 10, |effect| ids.extend(effect.id().map(<[u8]>::to_vec)));
+            let cleaned =
+                queue.clean(now, state.into(), Some(100), 10, |effect| ids.extend(effect.id().map(<[u8]>::to_vec)));
             assert!(STEPS.get() < YOUNG / 2, "{} jobs were looked at", STEPS.get());
             (cleaned, ids)
         };
@@ -109,8 +110,8 @@ fn clean_looks_past_the_young_ones_but_not_without_end() {
         let (cleaned, ids) = clean(1000);
         assert!(cleaned.is_err() && ids.is_empty(), "0 would say that there is none");
         assert_eq!(clean(1100).0, Ok(10));
-        assert_eq!(queue.clean(1100, state, None, 99_999, |_| ()), Ok(YOUNG + 1 - 10));
-        assert_eq!(queue.clean(1100, state, Some(5), 1, |_| ()), Ok(0));
+        assert_eq!(queue.clean(1100, state.into(), None, 99_999, |_| ()), Ok(YOUNG + 1 - 10));
+        assert_eq!(queue.clean(1100, state.into(), Some(5), 1, |_| ()), Ok(0));
     }
 }
 

@@ -184,7 +184,7 @@ impl Pair {
     }
 
     pub fn ids(&self, now: u64, state: State) -> Vec<String> {
-        let jobs = self.primary.peek(now, state);
+        let jobs = self.primary.peek(now, state.into());
         jobs.map(|job| String::from_utf8_lossy(job.id).into_owned()).collect()
     }
 

@@ -423,11 +423,11 @@ impl Run {
         ];
         for (state, count) in states {
             let expected = model.peek(now, state);
-            let jobs: Vec<_> = queue.peek(now, state).collect();
+            let jobs: Vec<_> = queue.peek(now, state.into()).collect();
             assert_eq!(jobs.len(), expected.len(), "{state:?}");
             assert_eq!(count, expected.len() as u64, "{state:?}");
             for (i, (job, expected)) in jobs.iter().zip(expected).enumerate() {
-                let rest = queue.peek_after(now, state, job.id).expect("it is in this state");
+                let rest = queue.peek_after(now, state.into(), job.id).expect("it is in this state");
                 assert!(rest.eq(jobs[i + 1..].iter().copied()), "the page behind a job is the rest of the list");
                 let job = *job;
                 same(queue, job, expected, now, &model.settings);

@@ -1,7 +1,7 @@
 //! Tests of large queues, which random histories do not contain.
 
 use super::super::manage::MOST_TOUCHED;
-use super::super::stretch::STEPS;
+use super::super::query::STEPS;
 use super::super::view::MOST_PASSED;
 use super::super::{Change, Effect, Nack, NackOptions, NoPage, Push, Queue, Rate, Settings, State, Which};
 use super::{Pair, decoded, encoded};
@@ -24,7 +24,7 @@ fn thousands_due_at_one_instant_are_served_in_order_from_the_first_claim() {
     let mut queue = many(5000, |_| 100);
     queue.check();
     assert_eq!((queue.count(99, State::Ready), queue.count(100, State::Ready)), (0, 5000));
-    let expected: Vec<_> = queue.peek(100, State::Ready).map(|job| (job.priority, job.id.to_vec())).collect();
+    let expected: Vec<_> = queue.peek(100, State::Ready.into()).map(|job| (job.priority, job.id.to_vec())).collect();
     assert!(expected.is_sorted_by_key(|(priority, _)| *priority));
     for (_, id) in expected {
         assert_eq!(queue.claim(100_000, 200, 1, b"", |_| ())[0].id, id);
@@ -52,11 +52,11 @@ fn a_page_of_ready_jobs_begins_anywhere_in_a_queue_of_one_priority() {
     }
     assert_eq!(queue.claim(50, 11, 500, b"", |_| ()).len(), 500);
     for now in [600, 2000] {
-        let all: Vec<_> = queue.peek(now, State::Ready).map(|job| job.id.to_vec()).collect();
+        let all: Vec<_> = queue.peek(now, State::Ready.into()).map(|job| job.id.to_vec()).collect();
         assert!(all.len() > 1000);
         for at in (0..all.len()).step_by(97) {
             STEPS.set(0);
-            let page = queue.peek_after(now, State::Ready, &all[at]).unwrap().take(10);
+            let page = queue.peek_after(now, State::Ready.into(), &all[at]).unwrap().take(10);
             let page: Vec<_> = page.map(|job| job.id.to_vec()).collect();
             assert_eq!(page, all[at + 1..all.len().min(at + 11)]);
             assert!(STEPS.get() < 30, "{}", STEPS.get());
@@ -80,11 +80,11 @@ fn no_page_of_ready_jobs_walks_through_those_before_it() {
             let push = Push { priority, due: n % 997, group: group.as_bytes(), ..Push::default() };
             assert!(queue.push(1, &push).is_ok_and(|id| id.is_some()));
         }
-        let all: Vec<_> = queue.peek(2000, State::Ready).map(|job| job.id.to_vec()).collect();
+        let all: Vec<_> = queue.peek(2000, State::Ready.into()).map(|job| job.id.to_vec()).collect();
         assert_eq!(all.len() as u64, JOBS);
         for at in (0..all.len()).step_by(333) {
             STEPS.set(0);
-            let page = queue.peek_after(2000, State::Ready, &all[at]);
+            let page = queue.peek_after(2000, State::Ready.into(), &all[at]);
             let page = page.map(|page| page.take(10).map(|job| job.id.to_vec()).collect::<Vec<_>>());
             assert!(STEPS.get() < JOBS / 2, "{} steps", STEPS.get());
             match page {
@@ -92,7 +92,7 @@ fn no_page_of_ready_jobs_walks_through_those_before_it() {
                 Err(error) => assert!(error == NoPage::TooFar && at >= MOST_PASSED, "{error:?} at {at}"),
             }
         }
-        assert_eq!(queue.peek_after(2000, State::Ready, b"none").err(), Some(NoPage::NotInState));
+        assert_eq!(queue.peek_after(2000, State::Ready.into(), b"none").err(), Some(NoPage::NotInState));
     }
 }
 
@@ -154,14 +154,14 @@ fn pages_begin_anywhere_again_when_there_is_but_one_priority_and_one_group_left(
             push(&mut queue, Push { due: n % 97, group, ..Push::default() });
         }
         push(&mut queue, Push { id: Some(b"foreign"), group: b"other", ..Push::default() });
-        let ids: Vec<_> = queue.peek(100, State::Ready).map(|job| job.id.to_vec()).collect();
+        let ids: Vec<_> = queue.peek(100, State::Ready.into()).map(|job| job.id.to_vec()).collect();
         let last = &ids[ids.len() - 2];
-        assert_eq!(queue.peek_after(100, State::Ready, last).err(), Some(NoPage::TooFar));
+        assert_eq!(queue.peek_after(100, State::Ready.into(), last).err(), Some(NoPage::TooFar));
         for id in (0..others).map(|n| format!("urgent {n}")).chain(["foreign".to_owned()]) {
             assert!(queue.cancel(1, id.as_bytes()).is_some());
         }
         queue.check();
-        let page = queue.peek_after(100, State::Ready, last).map(Iterator::count);
+        let page = queue.peek_after(100, State::Ready.into(), last).map(Iterator::count);
         // If there were more priorities than the queue counts, it recognizes that one is left only after all uncounted
         // jobs are removed.
         assert_eq!(page, if others < 8 { Ok(1) } else { Err(NoPage::TooFar) });
@@ -203,7 +203,8 @@ fn memory_follows_the_jobs_in_whatever_order_they_go() {
 fn a_job_takes_a_hundred_bytes_and_its_body() {
     const JOBS: usize = 20_000;
     let (queue, bytes) = bytes_of(|| many(JOBS as u64, |i| i));
-    let bodies: usize = queue.peek(0, State::Ready).chain(queue.peek(0, State::Delayed)).map(|j| j.id.len() + 10).sum();
+    let bodies: usize =
+        queue.peek(0, State::Ready.into()).chain(queue.peek(0, State::Delayed.into())).map(|j| j.id.len() + 10).sum();
     let each = (bytes - bodies) as f64 / JOBS as f64;
     assert!(each < 101.0, "{each} bytes a job");
     assert!(queue.memory_usage() >= bytes && queue.memory_usage() < bytes + JOBS * 13, "counted as it is");
@@ -317,7 +318,7 @@ fn effects_alone_make_a_large_replica_whatever_its_own_clock() {
         }
         // A read changes nothing, whatever the clock of the replica says.
         pair.replica.stats(i * 1000);
-        pair.replica.peek(0, State::Ready).count();
+        pair.replica.peek(0, State::Ready.into()).count();
     }
     pair.check();
 }

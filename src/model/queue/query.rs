@@ -1,0 +1,315 @@
+//! Queries about the jobs of a tree up to a time, or after it. A count or the best job takes O(log n). A list takes
+//! O(log n) per job.
+
+use super::Millis;
+use super::groups::Member;
+use super::job::{Job, State};
+use super::node::{JobNode, Links, TreeId};
+use super::returns::Return;
+use super::tree::{self, Item, Key, Rank, ServingOrder, key};
+use crate::model::chunks::{Chunks, NIL};
+use std::collections::BTreeMap;
+use std::ops::Index;
+
+/// The items of a tree: all items, those with `time <= now`, or those with `time > now`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    All,
+    Until,
+    After,
+}
+
+/// Returns the parts of trees that have the jobs in a state. For [`State::Delayed`], the parts of the returns also have
+/// claimed jobs.
+pub(super) fn parts(state: State) -> &'static [(TreeId, Part)] {
+    match state {
+        State::Ready => &[
+            (TreeId::Ready, Part::All),
+            (TreeId::Delayed, Part::Until),
+            (TreeId::Claimed, Part::Until),
+            (TreeId::Upcoming, Part::Until),
+            (TreeId::Retries, Part::Until),
+            (TreeId::Recurrences, Part::Until),
+        ],
+        State::Delayed => &[
+            (TreeId::Delayed, Part::After),
+            (TreeId::Upcoming, Part::After),
+            (TreeId::Retries, Part::After),
+            (TreeId::Recurrences, Part::After),
+        ],
+        State::Claimed => &[
+            (TreeId::Claimed, Part::After),
+            (TreeId::Spent, Part::After),
+            (TreeId::Retrying, Part::After),
+            (TreeId::Recurring, Part::After),
+        ],
+        State::Dead => &[(TreeId::Dead, Part::All), (TreeId::Spent, Part::Until)],
+    }
+}
+
+/// A tree of jobs, or of entries for jobs.
+#[derive(Clone, Copy)]
+pub(super) struct JobTree<'a> {
+    pub items: JobItems<'a>,
+    pub root: u32,
+}
+
+#[derive(Clone, Copy)]
+pub(super) enum JobItems<'a> {
+    Jobs(&'a Chunks<Job>),
+    Members(&'a Chunks<Member>),
+    Returns(&'a Chunks<Return>),
+}
+
+/// Evaluates an expression with the items of a [`JobTree`].
+macro_rules! read {
+    ($tree:expr, |$items:ident| $result:expr) => {
+        match $tree.items {
+            JobItems::Jobs($items) => $result,
+            JobItems::Members($items) => $result,
+            JobItems::Returns($items) => $result,
+        }
+    };
+}
+
+impl<'a> JobTree<'a> {
+    fn node(self, number: u32) -> &'a JobNode {
+        read!(self, |items| items[number].node())
+    }
+
+    /// Returns the job of an item.
+    fn job(self, number: u32) -> u32 {
+        read!(self, |items| items[number].job(number))
+    }
+
+    pub fn size(self) -> u64 {
+        if self.root == NIL { 0 } else { self.node(self.root).links.size.into() }
+    }
+
+    pub fn count(self, part: Part, now: Millis) -> u64 {
+        let until = || read!(self, |items| count_until(items, self.root, now));
+        match part {
+            _ if self.root == NIL => 0,
+            Part::All => self.size(),
+            Part::Until => until(),
+            Part::After => self.size() - until(),
+        }
+    }
+
+    /// Returns the first item's key and job.
+    pub fn first(self) -> Option<(Key, u32)> {
+        if self.root == NIL {
+            return None;
+        }
+        let first = read!(self, |items| tree::first(items, self.root));
+        Some((key(self.node(first)), self.job(first)))
+    }
+
+    /// Returns the first time in the tree for which `holds` is true. `holds` must be true for all later times, too.
+    /// Calls `holds` O(log n) times.
+    pub fn first_where(self, holds: impl Fn(Millis) -> bool) -> Option<Millis> {
+        let (mut root, mut first) = (self.root, None);
+        while root != NIL {
+            let JobNode { time, links, .. } = *self.node(root);
+            if holds(time) {
+                first = Some(time);
+                root = links.left;
+            } else {
+                root = links.right;
+            }
+        }
+        first
+    }
+
+    /// Returns the node and the job of the item that is served first: of all items, or of those with `time <= now`.
+    pub fn best(self, part: Part, now: Millis, order: ServingOrder) -> Option<(&'a JobNode, u32)> {
+        let best = match part {
+            _ if self.root == NIL => NIL,
+            Part::Until => read!(self, |items| best_until(items, self.root, now, order)),
+            _ => read!(self, |items| tree::best(items, self.root)),
+        };
+        (best != NIL).then(|| (self.node(best), self.job(best)))
+    }
+
+    /// Lists the keys and the jobs of a part in the order of the keys, after the key `behind`. `behind` need not be the
+    /// key of an item. [`Part::After`] of a tree of returns has only the jobs whose leases have expired.
+    pub fn list(self, part: Part, now: Millis, behind: Option<Key>) -> List<'a> {
+        let behind = if part == Part::After { behind.max(Some((now, i32::MAX, u64::MAX))) } else { behind };
+        let is_in = move |&((time, ..), _): &(Key, u32)| part != Part::Until || time <= now;
+        if let (JobItems::Returns(items), Part::After) = (self.items, part) {
+            let returns = ByTime::with_leases_until(items, self.root, behind, now);
+            let returns = returns.filter(move |(_, it)| it.deadline <= now);
+            return Box::new(returns.map(|(_, it)| (key(it.node()), it.job)));
+        }
+        read!(self, |items| {
+            let listed = ByTime::of(items, self.root, behind).map(|(n, item)| (key(item.node()), item.job(n)));
+            Box::new(listed.take_while(is_in))
+        })
+    }
+}
+
+/// Returns which of two nodes with their jobs is served first.
+pub(super) fn better<'a>(order: ServingOrder, a: (&'a JobNode, u32), b: (&'a JobNode, u32)) -> (&'a JobNode, u32) {
+    if order.is_before(b.0, a.0) { b } else { a }
+}
+
+/// A part of a tree: an item alone, or a whole subtree.
+#[derive(Clone, Copy)]
+enum Piece {
+    One(u32),
+    Subtree(u32),
+}
+
+/// Splits the items with `time <= now` into O(log n) pieces, and calls `visit` for each piece.
+fn cut<T: Item>(items: &Chunks<T>, mut root: u32, now: Millis, mut visit: impl FnMut(Piece)) {
+    while root != NIL {
+        let node = items[root].node();
+        if node.time <= now {
+            visit(Piece::One(root));
+            if node.links.left != NIL {
+                visit(Piece::Subtree(node.links.left));
+            }
+            root = node.links.right;
+        } else {
+            root = node.links.left;
+        }
+    }
+}
+
+fn count_until<T: Item>(items: &Chunks<T>, root: u32, now: Millis) -> u64 {
+    let mut count = 0;
+    cut(items, root, now, |piece| match piece {
+        Piece::One(_) => count += 1,
+        Piece::Subtree(root) => count += u64::from(tree::size(items, root)),
+    });
+    count
+}
+
+/// Returns the item with `time <= now` that is served first, or `NIL`.
+fn best_until<T: Item>(items: &Chunks<T>, root: u32, now: Millis, order: ServingOrder) -> u32 {
+    let mut best = NIL;
+    cut(items, root, now, |piece| {
+        let candidate = match piece {
+            Piece::One(number) => number,
+            Piece::Subtree(root) => tree::best(items, root),
+        };
+        best = order.better(items, best, candidate);
+    });
+    best
+}
+
+#[cfg(test)]
+thread_local! {
+    pub(super) static STEPS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+/// Lists the items of a tree in their order.
+pub(super) struct ByTime<'a, I> {
+    items: &'a I,
+    /// A stack of items that are still to be listed, with the next item on top. After each item, its right subtree is
+    /// listed.
+    path: Vec<u32>,
+    /// Subtrees whose first deadline is later than this time are not listed.
+    leases_until: Millis,
+}
+
+impl<'a, T: Item, I: Index<u32, Output = T>> ByTime<'a, I> {
+    /// Lists the items after the key `behind`, or all items.
+    pub fn of(items: &'a I, root: u32, behind: Option<Key>) -> Self {
+        Self::with_leases_until(items, root, behind, Millis::MAX)
+    }
+
+    /// Lists the items after the key `behind`, without subtrees that have no deadline up to `now`.
+    fn with_leases_until(items: &'a I, root: u32, behind: Option<Key>, now: Millis) -> Self {
+        let mut it = Self { items, path: Vec::new(), leases_until: now };
+        it.descend(root, behind);
+        it
+    }
+
+    fn descend(&mut self, mut root: u32, behind: Option<Key>) {
+        while root != NIL && self.items[root].first_deadline() <= self.leases_until {
+            let node = self.items[root].node();
+            root = if behind.is_none_or(|behind| behind < key(node)) {
+                self.path.push(root);
+                node.links.left
+            } else {
+                node.links.right
+            };
+        }
+    }
+}
+
+impl<'a, T: Item, I: Index<u32, Output = T>> Iterator for ByTime<'a, I> {
+    type Item = (u32, &'a T);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let number = self.path.pop()?;
+        #[cfg(test)]
+        STEPS.set(STEPS.get() + 1);
+        let item = &self.items[number];
+        self.descend(item.node().links.right, None);
+        Some((number, item))
+    }
+}
+
+/// The keys and slots of jobs, in the order of the keys.
+pub(super) type List<'a> = Box<dyn Iterator<Item = (Key, u32)> + 'a>;
+
+pub(super) fn merge<'a>(lists: impl Iterator<Item = List<'a>>) -> List<'a> {
+    let mut lists: Vec<_> = lists.map(Iterator::peekable).collect();
+    Box::new(std::iter::from_fn(move || {
+        let heads = lists.iter_mut().enumerate().filter_map(|(at, list)| Some((list.peek()?.0, at)));
+        let (_, first) = heads.min()?;
+        lists[first].next()
+    }))
+}
+
+/// Lists the jobs of several trees in serving order: takes the piece whose best job is served first. If the piece is an
+/// item, lists its job. If the piece is a subtree, splits it into its root and two smaller subtrees, and continues.
+pub(super) struct ByRank<'a> {
+    order: ServingOrder,
+    /// The pieces by the rank of their best job.
+    pieces: BTreeMap<Rank, (JobTree<'a>, Piece)>,
+}
+
+impl<'a> ByRank<'a> {
+    pub fn of(trees: impl Iterator<Item = (JobTree<'a>, Part)>, now: Millis, order: ServingOrder) -> Self {
+        let mut it = Self { order, pieces: BTreeMap::new() };
+        for (tree, part) in trees {
+            let now = if part == Part::All { Millis::MAX } else { now };
+            read!(tree, |items| cut(items, tree.root, now, |piece| it.insert(tree, piece)));
+        }
+        it
+    }
+
+    fn insert(&mut self, tree: JobTree<'a>, piece: Piece) {
+        let best = match piece {
+            Piece::One(number) => number,
+            Piece::Subtree(root) => read!(tree, |items| tree::best(items, root)),
+        };
+        if best != NIL {
+            self.pieces.insert(self.order.rank(tree.node(best)), (tree, piece));
+        }
+    }
+}
+
+impl Iterator for ByRank<'_> {
+    type Item = u32;
+
+    fn next(&mut self) -> Option<u32> {
+        loop {
+            let (_, (tree, piece)) = self.pieces.pop_first()?;
+            #[cfg(test)]
+            STEPS.set(STEPS.get() + 1);
+            match piece {
+                Piece::One(number) => return Some(tree.job(number)),
+                Piece::Subtree(root) => {
+                    let Links { left, right, .. } = tree.node(root).links;
+                    for piece in [Piece::One(root), Piece::Subtree(left), Piece::Subtree(right)] {
+                        self.insert(tree, piece);
+                    }
+                }
+            }
+        }
+    }
+}
