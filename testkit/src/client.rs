@@ -99,6 +99,16 @@ impl Client {
         }
     }
 
+    /// Sends lines as one packet. All must succeed.
+    #[track_caller]
+    pub fn run_all(&mut self, lines: impl IntoIterator<Item = impl AsRef<str>>) {
+        let mut pipeline = redis::pipe();
+        for line in lines {
+            pipeline.add_command(command(line.as_ref()));
+        }
+        self.pipe(&pipeline);
+    }
+
     /// Sends commands as one packet, and returns the replies, including errors. If no command blocks and the packet is small, the server
     /// runs all of them before its timers.
     #[track_caller]

@@ -303,64 +303,6 @@ fn commands_on_a_missing_key_leave_it_missing() {
     assert_eq!(c.info_number("persistence", "rdb_changes_since_last_save"), 0);
 }
 
-#[test]
-fn a_claim_that_gets_nothing_breaks_no_watch() {
-    let (server, mut c) = start();
-    let mut other = server.client();
-    c.run("ZQ.PUSH q x DELAY 1h");
-    c.run("WATCH q");
-    other.script(&[("ZQ.CLAIM 1 q LEASE 1", "[]"), ("ZQ.ACK q a 1", "0"), ("ZQ.CANCEL q nobody", "0")]);
-    c.script(&[("MULTI", "+OK"), ("PING", "+QUEUED"), ("EXEC", "[+PONG]"), ("WATCH q", "+OK")]);
-    other.run("ZQ.PUSH q y");
-    c.script(&[("MULTI", "+OK"), ("PING", "+QUEUED"), ("EXEC", "nil")]);
-}
-
-#[test]
-fn keyspace_events_tell_what_happened() {
-    let (server, mut c) = start();
-    c.run("CONFIG SET notify-keyspace-events Ed");
-    let mut listener = server.resp3();
-    listener.psubscribe("__keyevent@0__:*");
-    c.run("ZQ.PUSH q x ID a");
-    let token = c.claim("ZQ.CLAIM 1 q LEASE 1m");
-    c.run(&format!("ZQ.EXTEND q 2m a {token}"));
-    c.run(&format!("ZQ.NACK q a {token} DEAD"));
-    c.run("ZQ.REDRIVE q");
-    let token = c.claim("ZQ.CLAIM 1 q LEASE 1m");
-    c.run(&format!("ZQ.NACK q a {token}"));
-    c.run("ZQ.RESCHEDULE q a AT 5");
-    let token = c.claim("ZQ.CLAIM 1 q LEASE 1m");
-    c.run(&format!("ZQ.ACK q a {token} b 1"));
-    c.run("ZQ.CONFIG q MAXLEN 5");
-    c.run("ZQ.PUSH q x ID a");
-    c.run("ZQ.CANCEL q a");
-    c.run("ZQ.CANCEL q a");
-    c.run("ZQ.CLAIM 1 q LEASE 1");
-    let events: Vec<_> = listener
-        .pushes()
-        .iter()
-        .filter_map(|push| Some(push.split("__:").last()?.split('\'').next()?.to_owned()))
-        .collect();
-    assert_eq!(
-        events,
-        [
-            "zq.push",
-            "zq.claim",
-            "zq.extend",
-            "zq.dead",
-            "zq.redrive",
-            "zq.claim",
-            "zq.nack",
-            "zq.reschedule",
-            "zq.claim",
-            "zq.ack",
-            "zq.config",
-            "zq.push",
-            "zq.cancel"
-        ]
-    );
-}
-
 /// server/surface.rs and server/access.rs test the other properties of keys, flags and rights.
 #[test]
 fn keys_of_a_claim_are_counted_and_a_wait_needs_the_right_to_all_of_them() {
