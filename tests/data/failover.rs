@@ -199,21 +199,3 @@ fn writes_paused_before_anything_was_due_are_no_trap() {
     }
     assert_agree(&server, &[&replica]);
 }
-
-#[test]
-fn limits_are_spent_after_a_failover_as_they_were_before() {
-    let (server, mut c) = start_keeping_aof();
-    let replica = Server::builder().keeping_aof().replica_of(&server);
-    let calls = ["a 10 1000h", "b 1000 52w", "c 10 1000h LEAKY", "d 7 1000w FIXED"];
-    let before = calls.map(|call| c.verdict(&format!("ZRL.CHECK {call} COST 4")).remaining);
-    replica.wait_for_sync(&server);
-    drop(server);
-    let mut r = replica.client();
-    r.run("REPLICAOF NO ONE");
-    for (call, remaining) in calls.iter().zip(before) {
-        assert_eq!(r.verdict(&format!("ZRL.PEEK {call}")).remaining, remaining, "{call}");
-        let next = r.verdict(&format!("ZRL.CHECK {call} COST {remaining}"));
-        assert_eq!((next.allowed, next.remaining), (1, 0), "{call}");
-    }
-    assert_agree(&replica, &[]);
-}

@@ -90,29 +90,6 @@ fn a_push_behind_a_job_that_dies_with_its_lease_becomes_a_job() {
 }
 
 #[test]
-fn a_push_that_waits_goes_wherever_its_queue_goes() {
-    let (mut server, mut c) = start_keeping_aof();
-    let token = claimed(&mut c, "GROUP g", "1h");
-    c.run("ZQ.PUSH q three ID a PRIORITY 3 GROUP other TTL 1h DELAY 1h AGAIN");
-    let dump = c.dump("q");
-    c.restore("restored", 0, &dump);
-    c.run("COPY q copied");
-    c.run("RENAME q renamed");
-    c.run("CONFIG SET aof-use-rdb-preamble no");
-    c.rewrite_aof();
-    server.restart();
-    let mut c = server.client();
-    for key in ["restored", "copied", "renamed"] {
-        assert_eq!(job(&mut c, key), waits_behind("three"));
-        c.script(&[(format!("ZQ.ACK {key} a {token}"), "1")]);
-        let get = format!("ZQ.GET {key} a");
-        assert_eq!((c.text_field(&get, "state"), c.text_field(&get, "group")), ("delayed".into(), "other".into()));
-        assert_eq!((c.field(&get, "ttl_ms"), c.field(&get, "priority")), (3_600_000, 3));
-    }
-    assert_agree(&server, &[]);
-}
-
-#[test]
 fn it_counts_for_maxlen_and_needs_an_id() {
     let (_server, mut c) = start();
     c.run("ZQ.CONFIG q MAXLEN 2");

@@ -1,7 +1,7 @@
 //! Waiting claims: what wakes the clients, in which order, and how the waiting ends.
 
 use std::thread::{self, JoinHandle};
-use testkit::{Client, PATIENCE, Server, eventually, start};
+use testkit::{Client, PATIENCE, Server, assert_agree, eventually, start, start_keeping_aof};
 
 /// A client in a thread of its own. It runs one command, which may block.
 pub(super) struct Waiter(JoinHandle<String>);
@@ -474,4 +474,39 @@ fn a_push_checks_the_queue_once_for_each_client_that_it_serves() {
         assert!(cost <= jobs as i64 + 1, "{command}: {cost} looks");
     }
     assert_eq!(blocked(&mut c), (CLIENTS as usize - first) as i64);
+}
+
+#[test]
+fn no_job_is_delivered_before_its_time() {
+    let (server, mut c) = start_keeping_aof();
+    let start = c.now();
+    for n in 0..200 {
+        let due = start + n % 50 * 10;
+        c.run(&format!("ZQ.PUSH q {due} ID {n} AT {due}ms"));
+    }
+    let late = thread::scope(|scope| {
+        let workers: Vec<_> = (0..4)
+            .map(|_| {
+                let mut c = server.client();
+                scope.spawn(move || {
+                    let mut count = 0;
+                    loop {
+                        let jobs = c.jobs("ZQ.CLAIM 1 q LEASE 1h COUNT 3 BLOCK 700ms");
+                        let now = c.now();
+                        for job in &jobs {
+                            let due: i64 = job.payload.parse().unwrap();
+                            assert!(due <= now, "due {due}, delivered by {now}");
+                        }
+                        count += jobs.len();
+                        if jobs.is_empty() {
+                            return count;
+                        }
+                    }
+                })
+            })
+            .collect();
+        workers.into_iter().map(|worker| worker.join().unwrap()).sum::<usize>()
+    });
+    assert_eq!(late, 200);
+    assert_agree(&server, &[]);
 }

@@ -150,3 +150,18 @@ fn a_client_waits_for_a_year_if_it_wants_to() {
     world.client.run("ZQ.PUSH q x ID a");
     assert_gets(&mut longest, "a");
 }
+
+#[test]
+fn a_token_is_the_time_in_microseconds_or_more() {
+    let World { clock, server: _server, client: mut c } = start();
+    let mut last = 0;
+    for step in [0, 0, 3_600_000, -7_200_000, 0, 60_000, 8_000_000] {
+        clock.step_wall(step);
+        let now = c.now();
+        c.run("ZQ.PUSH q x");
+        let token = c.claim("ZQ.CLAIM 1 q LEASE 1h");
+        assert!(token > last && token >= now * 1000, "{token} after {last}, {now} ms");
+        last = token;
+    }
+    assert!(last < (c.now() + 1) * 1000, "as far ahead as it must be: {last}");
+}
