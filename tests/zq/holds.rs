@@ -63,9 +63,7 @@ fn a_waiting_client_gets_a_job_when_the_hold_ends_or_is_released() {
     for is_released in [true, false] {
         c.run("ZQ.PUSH q x ID a1 GROUP a");
         c.run("ZQ.HOLD q a 1h");
-        let mut waiting = server.client();
-        waiting.send("ZQ.CLAIM 1 q LEASE 9h BLOCK 0");
-        c.wait_for_blocked(1);
+        let mut waiting = server.waiting("ZQ.CLAIM 1 q LEASE 9h BLOCK 0");
         if is_released {
             c.run("ZQ.HOLD q a 0");
         } else {

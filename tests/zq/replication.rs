@@ -68,11 +68,9 @@ fn effects_are_replicated_and_nothing_else() {
 fn a_blocked_claim_is_replicated_when_it_is_served() {
     let (server, mut c) = start_keeping_aof();
     let mut stream = Stream::attach(&server);
-    let mut waiter = server.client();
-    let thread = std::thread::spawn(move || waiter.reply("ZQ.CLAIM 1 q LEASE 1m BLOCK 0"));
-    c.wait_for_blocked(1);
+    let mut waiter = server.waiting("ZQ.CLAIM 1 q LEASE 1m BLOCK 0");
     c.run("ZQ.PUSH q x ID a DELAY 50ms");
-    thread.join().unwrap();
+    waiter.receive();
     let told = stream.take().join("\n");
     assert!(told.contains(" PUSH a x ") && told.contains(" CLAIM a "), "{told}");
     assert_agree(&server, &[]);
