@@ -1,10 +1,9 @@
 //! Masters become replicas, and replicas become masters. Only the current master deletes expired members, and no data
 //! are lost.
 
-use std::time::Duration;
 use testkit::{
     Client, Dataset, FAR, PATIENCE, Server, after_scan, assert_agree, assert_drained, assert_marked, assert_restored,
-    at_full_speed, backlog, begin_draining, eventually, plant, start, start_keeping_aof,
+    at_full_speed, backlog, begin_draining, drained, draining, eventually, plant, start, start_keeping_aof,
 };
 
 const MANY: usize = 60_000;
@@ -25,13 +24,6 @@ fn fail_over(from: &mut Client, to: &Server) {
         }
         role(&mut target) == "master" && role(from) == "slave"
     });
-}
-
-#[track_caller]
-fn drained(c: &mut Client, key: &str) {
-    eventually(Duration::from_secs(120), "it is drained", || c.int(&format!("ZCARD {key}")) == 1);
-    c.script(&[(format!("ZRANGE {key} 0 -1"), "['live']")]);
-    assert_marked(c, key);
 }
 
 #[test]
@@ -62,8 +54,7 @@ fn a_promoted_replica_takes_over() {
 fn a_replica_promoted_during_a_backlog_drains_the_rest() {
     let (server, mut c) = start();
     let replica = Server::builder().keeping_aof().replica_of(&server);
-    backlog(&mut c, "k", MANY);
-    begin_draining(&mut c, "k", MANY);
+    draining(&mut c, "k", MANY);
     let mut r = replica.client();
     eventually(PATIENCE, "the replica has the set", || r.int("EXISTS k") == 1);
     r.run("REPLICAOF NO ONE");

@@ -3,7 +3,7 @@
 
 use testkit::{
     Client, Dataset, FAR, GRACE_MS, NEVER, PATIENCE, Server, after_scan, assert_agree, assert_drained, assert_marked,
-    assert_restored, cmd, eventually, plant, start_keeping_aof,
+    assert_restored, cmd, eventually, plant,
 };
 
 /// The ways to persist data.
@@ -328,18 +328,4 @@ fn a_restart_arms_nothing_where_nothing_is_due() {
     eventually(PATIENCE, "the scan has been everywhere", || scans(&mut c) >= 1);
     eventually(PATIENCE, "no timer is armed", || c.info_number("zeitset", "zeitset_sweep_timer_armed") == 0);
     assert_eq!(c.info_number("zeitset", "zeitset_sets_tracked"), 1);
-}
-
-#[test]
-fn saving_is_not_needed_because_of_the_sweepers_idleness() {
-    let (server, mut c) = start_keeping_aof();
-    plant(&mut c, "k", &[("live", FAR)]);
-    c.run("SAVE");
-    after_scan(&mut c);
-    // Only `after_scan` itself changes data: it creates a set, the sweeper deletes a member, and the set is removed.
-    let changes = c.info_number("persistence", "rdb_changes_since_last_save");
-    let scans = c.info_number("zeitset", "zeitset_scans_completed");
-    eventually(PATIENCE, "scans", || c.info_number("zeitset", "zeitset_scans_completed") > scans + 2);
-    assert_eq!(c.info_number("persistence", "rdb_changes_since_last_save"), changes);
-    assert_agree(&server, &[]);
 }

@@ -2,7 +2,7 @@
 //! expired member, and hide expired members.
 
 use testkit::{
-    FAR, PATIENCE, Server, after_scan, assert_agree, assert_drained, assert_marked, assert_restored, eventually, plant,
+    FAR, PATIENCE, Server, after_scan, assert_agree, assert_drained, assert_marked, eventually, plant,
     start_keeping_aof,
 };
 
@@ -121,40 +121,6 @@ fn an_expired_member_that_is_added_again_is_one_new_member_everywhere() {
     c.run("CONFIG SET zeitset.sweep yes");
     assert_drained(&mut c, "k", 2);
     assert_agree(&server, &[&replica]);
-}
-
-#[test]
-fn reads_on_a_replica_write_nothing_not_even_a_ttl_that_is_off() {
-    let (server, mut c) = start_keeping_aof();
-    let replica = Server::builder().replica_of(&server);
-    c.run("CONFIG SET zeitset.sweep no");
-    plant(&mut c, "k", &[("dead", 1000), ("live", FAR)]);
-    // The TTL is six seconds after the marker.
-    c.run("PEXPIREAT k 4102444853111");
-    replica.wait_for_sync(&server);
-    let mut r = replica.client();
-    for read in ["ZEXP.CARD k", "ZEXP.MEMBERS k", "ZEXP.TTL k live dead", "ZEXP.RANDMEMBER k 2"] {
-        let reply = r.reply(read);
-        assert!(reply.starts_with("!NOTEXPIRING "), "{read}: {reply}");
-    }
-    let later = r.now() + 500;
-    r.wait_until(later);
-    r.script(&[("PEXPIRETIME k", "4102444853111"), ("ZCARD k", "2")]);
-    assert_eq!(r.info_number("replication", "slave_repl_offset"), c.info_number("replication", "master_repl_offset"));
-    assert_agree(&server, &[&replica]);
-}
-
-#[test]
-fn what_is_restored_is_replicated() {
-    let (server, mut c) = start_keeping_aof();
-    let (modular, plain) = (Server::builder().replica_of(&server), Server::builder().plain().replica_of(&server));
-    for database in [0, 7] {
-        c.run(&format!("SELECT {database}"));
-        c.run(&format!("ZEXP.ADD k AT {FAR}ms a"));
-        c.run(&format!("ZADD k {} later", FAR + 5));
-        assert_restored(&mut c, "k", FAR + 5);
-    }
-    assert_agree(&server, &[&modular, &plain]);
 }
 
 #[test]
