@@ -1,8 +1,7 @@
 //! All ZQ commands and their options: the replies and their form, and refused calls.
 
-use crate::server::surface::map;
+use crate::server::described::commands;
 use redis::Value;
-use std::collections::BTreeMap;
 use testkit::{Server, assert_agree, show, start, start_keeping_aof};
 
 #[test]
@@ -156,18 +155,12 @@ fn config_sets_what_is_given_and_makes_the_key() {
 fn every_setting_is_shown_stored_and_replicated() {
     let (server, mut c) = start_keeping_aof();
     let replica = Server::builder().replica_of(&server);
-    let docs = map(&c.run("COMMAND DOCS zq.config"));
-    let docs = map(docs.values().next().expect("the command is known"));
-    let Value::Array(arguments) = &docs["'arguments'"] else { panic!("{docs:?}") };
-    let word = |argument: &BTreeMap<String, Value>, field| show(&argument[field]).trim_matches('\'').to_owned();
+    let config = commands(&mut c).into_iter().find(|command| command.name.eq_ignore_ascii_case("zq.config"));
     let mut all = "ZQ.CONFIG q".to_owned();
-    for argument in arguments[1..].iter().map(map) {
-        let token = word(&argument, "'token'");
-        let parts = match argument.get("'arguments'") {
-            Some(Value::Array(parts)) if word(&argument, "'type'") == "block" => parts.iter().map(map).collect(),
-            _ => vec![argument],
-        };
-        let values = parts.iter().map(|part| match word(part, "'type'").as_str() {
+    for argument in &config.expect("the command is known").arguments[1..] {
+        let token = argument.token.as_ref().expect("a setting begins with its name");
+        let parts = if argument.kind == "block" { &argument.parts[..] } else { std::slice::from_ref(argument) };
+        let values = parts.iter().map(|part| match part.kind.as_str() {
             "integer" => "7",
             "string" => "7s",
             "oneof" => "yes",
