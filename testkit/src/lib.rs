@@ -61,7 +61,7 @@ pub use program::Program;
 pub use reply::{show, show_bytes};
 pub use server::{Builder, Server, free_port, start, start_keeping_aof};
 pub use stream::Stream;
-pub use tables::cells;
+pub use tables::{blocks, cells, code};
 pub use trace::Trace;
 pub use traffic::{SETS, Traffic};
 pub use verdict::Verdict;

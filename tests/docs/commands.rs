@@ -4,7 +4,7 @@
 use crate::server::described::{Arg, Command, categories, commands, flags_and_categories};
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::resume_unwind;
-use testkit::{Client, Page, Stream, cells, start};
+use testkit::{Client, Page, Stream, cells, code, start};
 
 const FOLDER: &str = "docs/commands";
 const INDEX: &str = "README";
@@ -103,11 +103,6 @@ fn collect_words<'a>(argument: &'a Arg, words: &mut BTreeSet<&'a str>) {
     if argument.parts.is_empty() && argument.kind != "pure-token" {
         words.insert(&argument.name);
     }
-}
-
-/// Returns the texts in backticks.
-fn code(text: &str) -> impl Iterator<Item = &str> {
-    text.split('`').skip(1).step_by(2)
 }
 
 fn in_backticks(words: &[String]) -> String {
