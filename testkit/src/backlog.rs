@@ -1,7 +1,7 @@
 //! Sets with many expired members, and a sweeper that is slow enough for tests.
 
 use crate::client::Client;
-use crate::expiring::{FAR, GRACE_MS};
+use crate::expiring::{FAR, GRACE_MS, assert_marked};
 use crate::patience::{PATIENCE, eventually};
 
 /// Writes an expiring set with plain commands: one live member, and `dead` others (`d0`, `d1`, ...) that expired a
@@ -24,6 +24,12 @@ pub fn backlog(client: &mut Client, key: &str, dead: usize) {
     }
 }
 
+/// Like [`backlog`], with a sweeper at its slowest. Returns when it has deleted a few expired members.
+pub fn draining(client: &mut Client, key: &str, dead: usize) {
+    backlog(client, key, dead);
+    begin_draining(client, key, dead);
+}
+
 /// Switches the sweeper on at its slowest. Returns when it has deleted a few expired members of `key`.
 pub fn begin_draining(client: &mut Client, key: &str, dead: usize) {
     client.run("CONFIG SET zeitset.sweep-slice-us 50 zeitset.sweep-max-duty 1");
@@ -34,4 +40,12 @@ pub fn begin_draining(client: &mut Client, key: &str, dead: usize) {
 
 pub fn at_full_speed(client: &mut Client) {
     client.run("CONFIG SET zeitset.sweep-slice-us 5000 zeitset.sweep-max-duty 90");
+}
+
+/// Waits until a backlog is drained, even on a busy machine: only `live` is left, and the marker is right.
+#[track_caller]
+pub fn drained(client: &mut Client, key: &str) {
+    eventually(3 * PATIENCE, "it is drained", || client.int(&format!("ZCARD {key}")) == 1);
+    client.script(&[(format!("ZRANGE {key} 0 -1"), "['live']")]);
+    assert_marked(client, key);
 }

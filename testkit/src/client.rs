@@ -9,6 +9,8 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 pub struct Client {
+    /// The server's number of this connection.
+    pub id: i64,
     socket: Socket,
     parser: Parser,
     /// The push messages (RESP3) that the client received while it waited for replies.
@@ -44,9 +46,9 @@ impl Client {
         let socket = TcpStream::connect_timeout(&([127, 0, 0, 1], port).into(), PATIENCE)?;
         socket.set_nodelay(true)?;
         socket.set_read_timeout(Some(PATIENCE))?;
-        let mut client = Self { socket: Socket(socket), parser: Parser::new(), pushes: Vec::new() };
+        let mut client = Self { id: 0, socket: Socket(socket), parser: Parser::new(), pushes: Vec::new() };
         // Fails if the server accepts the connection and closes it immediately.
-        client.request(redis::cmd("CLIENT").arg("ID"))?;
+        client.id = redis::from_redis_value(client.request(redis::cmd("CLIENT").arg("ID"))?)?;
         Ok(client)
     }
 
@@ -97,6 +99,16 @@ impl Client {
             let replies = if let Value::Array(inner) = &reply { inner } else { std::slice::from_ref(&reply) };
             assert!(!replies.iter().any(|reply| matches!(reply, Value::ServerError(_))), "{}", show(&reply));
         }
+    }
+
+    /// Sends lines as one packet. All must succeed.
+    #[track_caller]
+    pub fn run_all(&mut self, lines: impl IntoIterator<Item = impl AsRef<str>>) {
+        let mut pipeline = redis::pipe();
+        for line in lines {
+            pipeline.add_command(command(line.as_ref()));
+        }
+        self.pipe(&pipeline);
     }
 
     /// Sends commands as one packet, and returns the replies, including errors. If no command blocks and the packet is small, the server

@@ -2,6 +2,7 @@
 
 use crate::client::Client;
 use crate::patience::{PATIENCE, eventually};
+use crate::server::Server;
 use redis::Value;
 
 /// A claimed job.
@@ -52,6 +53,33 @@ impl Client {
         rows.iter().map(|row| redis::from_redis_value_ref(&row[0]).expect("a text")).collect()
     }
 
+    /// Sends a command that may block. Returns when the server has run it: then this client is blocked, or has its
+    /// reply. `receive` reads the reply.
+    #[track_caller]
+    pub fn waits(mut self, control: &mut Client, line: &str) -> Self {
+        self.send(line);
+        let command = line.split(' ').next().expect("a command").to_lowercase();
+        let (list, ran) = (format!("CLIENT LIST ID {}", self.id), format!(" cmd={command} "));
+        eventually(PATIENCE, "the client waits", || control.string(&list).to_lowercase().contains(&ran));
+        self
+    }
+
+    #[track_caller]
+    pub fn is_blocked(&mut self, other: &Client) -> bool {
+        let list = self.string(&format!("CLIENT LIST ID {}", other.id));
+        let flags = list.split(' ').find_map(|word| word.strip_prefix("flags="));
+        flags.expect("the client is connected").contains('b')
+    }
+
+    /// Reads the reply to a sent claim. Returns the ID of its only job.
+    #[track_caller]
+    pub fn receive_id(&mut self) -> String {
+        let reply = self.receive();
+        let words: Vec<_> = reply.split(' ').collect();
+        assert!(reply.starts_with("[[") && words.len() == 6, "not one job: {reply}");
+        words[1].trim_matches('\'').to_owned()
+    }
+
     /// Waits until `count` clients are blocked.
     #[track_caller]
     pub fn wait_for_blocked(&mut self, count: i64) {
@@ -76,5 +104,13 @@ impl Client {
         let pair =
             values.chunks(2).find(|pair| matches!(&pair[0], Value::BulkString(field) if field == name.as_bytes()));
         pair.unwrap_or_else(|| panic!("{line}: no {name}"))[1].clone()
+    }
+}
+
+impl Server {
+    /// Starts a client that waits in a claim.
+    #[track_caller]
+    pub fn waiting(&self, line: &str) -> Client {
+        self.client().waits(&mut self.client(), line)
     }
 }

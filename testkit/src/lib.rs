@@ -6,6 +6,7 @@
 //! - `Cluster`: three masters with a replica each, and clients that follow redirections.
 //! - `Client`: a connection. Tests write commands as lines and replies in the notation of `reply::show`.
 //! - `Trace`: the state of a key and of the server, to show that a call changed nothing.
+//! - `Witness`: the observers of a key, who must agree whether a call changed it.
 //! - `Dataset`: all data of a server, for comparisons.
 //! - `assert_agree`: checks that a master, its replicas, and a server that loads its AOF have equal data.
 //! - `Traffic`: random commands of all families.
@@ -38,10 +39,11 @@ mod tables;
 mod trace;
 mod traffic;
 mod verdict;
+mod witness;
 
 pub use agreement::assert_agree;
 pub use alike::Alike;
-pub use backlog::{at_full_speed, backlog, begin_draining};
+pub use backlog::{at_full_speed, backlog, begin_draining, drained, draining};
 pub use built::{example, module, root};
 pub use cli::Cli;
 pub use client::Client;
@@ -59,10 +61,11 @@ pub use program::Program;
 pub use reply::{show, show_bytes};
 pub use server::{Builder, Server, free_port, start, start_keeping_aof};
 pub use stream::Stream;
-pub use tables::cells;
+pub use tables::{blocks, cells, code};
 pub use trace::Trace;
 pub use traffic::{SETS, Traffic};
 pub use verdict::Verdict;
+pub use witness::Witness;
 
 /// The macro [`cmd!`] needs this name.
 #[doc(hidden)]

@@ -2,6 +2,29 @@
 
 use crate::page::{Page, writes};
 
+/// Returns the texts in backticks.
+pub fn code(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+/// Returns the fenced blocks in a language, without indentation.
+pub fn blocks<'a>(lines: impl IntoIterator<Item = &'a String>, language: &str) -> Vec<String> {
+    let (fence, mut blocks, mut is_inside) = (format!("```{language}"), Vec::new(), false);
+    for line in lines.into_iter().map(|line| line.trim_start()) {
+        match line {
+            "```" => is_inside = false,
+            _ if line == fence => {
+                is_inside = true;
+                blocks.push(String::new());
+            }
+            _ if is_inside => blocks.last_mut().expect("a block has begun").extend([line, "\n"]),
+            _ => {}
+        }
+    }
+    blocks
+}
+
+/// Returns the cells of a row of a table.
 pub fn cells(line: &str) -> Option<Vec<&str>> {
     let row = line.strip_prefix("| ")?.strip_suffix(" |")?;
     Some(row.split(" | ").map(str::trim).collect())
@@ -11,6 +34,7 @@ impl Page {
     /// Returns the lines between a heading and the next heading.
     pub fn section(&self, heading: &str) -> impl Iterator<Item = &String> {
         let title = format!("## {heading}");
+        assert!(self.lines.contains(&title), "{}: {title}", self.path().display());
         self.lines.iter().skip_while(move |line| **line != title).skip(1).take_while(|line| !line.starts_with("## "))
     }
 

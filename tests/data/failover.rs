@@ -1,10 +1,9 @@
 //! Masters become replicas, and replicas become masters. Only the current master deletes expired members, and no data
 //! are lost.
 
-use std::time::Duration;
 use testkit::{
     Client, Dataset, FAR, PATIENCE, Server, after_scan, assert_agree, assert_drained, assert_marked, assert_restored,
-    at_full_speed, backlog, begin_draining, eventually, plant, start, start_keeping_aof,
+    at_full_speed, backlog, begin_draining, drained, draining, eventually, plant, start, start_keeping_aof,
 };
 
 const MANY: usize = 60_000;
@@ -25,13 +24,6 @@ fn fail_over(from: &mut Client, to: &Server) {
         }
         role(&mut target) == "master" && role(from) == "slave"
     });
-}
-
-#[track_caller]
-fn drained(c: &mut Client, key: &str) {
-    eventually(Duration::from_secs(120), "it is drained", || c.int(&format!("ZCARD {key}")) == 1);
-    c.script(&[(format!("ZRANGE {key} 0 -1"), "['live']")]);
-    assert_marked(c, key);
 }
 
 #[test]
@@ -62,8 +54,7 @@ fn a_promoted_replica_takes_over() {
 fn a_replica_promoted_during_a_backlog_drains_the_rest() {
     let (server, mut c) = start();
     let replica = Server::builder().keeping_aof().replica_of(&server);
-    backlog(&mut c, "k", MANY);
-    begin_draining(&mut c, "k", MANY);
+    draining(&mut c, "k", MANY);
     let mut r = replica.client();
     eventually(PATIENCE, "the replica has the set", || r.int("EXISTS k") == 1);
     r.run("REPLICAOF NO ONE");
@@ -198,22 +189,4 @@ fn writes_paused_before_anything_was_due_are_no_trap() {
         assert_restored(&mut c, &format!("k{n}"), FAR + 1);
     }
     assert_agree(&server, &[&replica]);
-}
-
-#[test]
-fn limits_are_spent_after_a_failover_as_they_were_before() {
-    let (server, mut c) = start_keeping_aof();
-    let replica = Server::builder().keeping_aof().replica_of(&server);
-    let calls = ["a 10 1000h", "b 1000 52w", "c 10 1000h LEAKY", "d 7 1000w FIXED"];
-    let before = calls.map(|call| c.verdict(&format!("ZRL.CHECK {call} COST 4")).remaining);
-    replica.wait_for_sync(&server);
-    drop(server);
-    let mut r = replica.client();
-    r.run("REPLICAOF NO ONE");
-    for (call, remaining) in calls.iter().zip(before) {
-        assert_eq!(r.verdict(&format!("ZRL.PEEK {call}")).remaining, remaining, "{call}");
-        let next = r.verdict(&format!("ZRL.CHECK {call} COST {remaining}"));
-        assert_eq!((next.allowed, next.remaining), (1, 0), "{call}");
-    }
-    assert_agree(&replica, &[]);
 }

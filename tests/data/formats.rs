@@ -2,7 +2,6 @@
 //! and the reason.
 
 use testkit::{Client, PATIENCE, Payload, Server, eventually};
-
 /// The output of `DUMP` for two boards of version 0.1, on Redis 7.0.
 const BOARD: &str = "\
     0781cde8ad6e86ab740002010201020a020202000506706f696e7473020305077365636f6e6473020405c33a40430604646f7261feffa00002019a99\

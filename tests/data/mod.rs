@@ -5,3 +5,4 @@ mod formats;
 mod persistence;
 mod replication;
 mod swapdb;
+mod values;

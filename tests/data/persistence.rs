@@ -3,7 +3,7 @@
 
 use testkit::{
     Client, Dataset, FAR, GRACE_MS, NEVER, PATIENCE, Server, after_scan, assert_agree, assert_drained, assert_marked,
-    assert_restored, cmd, eventually, plant, start_keeping_aof,
+    assert_restored, cmd, eventually, plant,
 };
 
 /// The ways to persist data.
@@ -132,30 +132,6 @@ fn what_the_sweeper_did_is_in_the_aof_in_native_words() {
     }
 }
 
-#[test]
-fn limits_are_spent_after_a_restart_as_they_were_before() {
-    // The windows are long, so no unit becomes available again during the test.
-    let calls = ["a 10 1000h", "b 1000 52w", "c 10 1000h LEAKY", "d 7 1000w FIXED", "e 100000 1000h"];
-    for config in KEEPING {
-        let mut server = Server::builder().config(config).start();
-        let mut c = server.client();
-        for call in calls {
-            for cost in [1, 2, 1] {
-                assert_eq!(c.verdict(&format!("ZRL.CHECK {call} COST {cost}")).allowed, 1);
-            }
-        }
-        c.script(&[("ZRL.THROTTLE f 5 1 1000000 3", "[0 6 3 -1 3000000]")]);
-        let peek = |c: &mut Client| calls.map(|call| c.verdict(&format!("ZRL.PEEK {call}")).remaining);
-        let (before, levels) = (peek(&mut c), Dataset::of(&mut c));
-        server.restart();
-        let mut c = server.client();
-        assert_eq!(Dataset::of(&mut c), levels, "{config}");
-        assert_eq!(peek(&mut c), before, "{config}");
-        let call = "ZRL.CHECK a 10 1000h COST 6";
-        assert_eq!((c.verdict(call).remaining, c.verdict(call).allowed), (0, 0));
-    }
-}
-
 /// A crash loses the last writes. It may cut one write in the middle, or separate two writes that belong together.
 #[test]
 fn an_aof_that_is_cut_anywhere_gives_limits_as_they_were_at_some_moment() {
@@ -209,6 +185,7 @@ fn an_aof_that_is_cut_anywhere_gives_limits_as_they_were_at_some_moment() {
 #[test]
 fn no_acknowledged_write_is_lost_by_a_crash() {
     let mut server = Server::builder().config("appendonly yes").config("appendfsync always").start();
+    server.client().run("ZLB.CREATE board DIM points");
     for round in 0..3 {
         // Each writer stops when a call gets no reply, and returns the number of acknowledged calls.
         let writers: Vec<_> = (0..3)
@@ -222,6 +199,8 @@ fn no_acknowledged_write_is_lost_by_a_crash() {
                             format!("ZEXP.ADD kept AT {FAR}ms {member}"),
                             format!("ZEXP.ADD brief 20ms {member}"),
                             format!("ZADD plain {acknowledged} {member}"),
+                            format!("ZQ.PUSH queue x ID {member}"),
+                            format!("ZLB.SET board {member} {acknowledged}"),
                             format!("ZRL.CHECK limit{round}{writer} 1000000 1000h"),
                         ];
                         if lines.iter().any(|line| client.try_run(line).is_err()) {
@@ -244,6 +223,8 @@ fn no_acknowledged_write_is_lost_by_a_crash() {
                     (format!("ZEXP.ISMEMBER kept {member}"), "1"),
                     (format!("ZSCORE plain {member}"), &format!("'{n}'")),
                 ]);
+                assert!(c.reply(&format!("ZQ.GET queue {member}")).contains("'state' 'ready'"), "{member}");
+                assert!(c.reply(&format!("ZLB.GET board {member}")).ends_with(&format!(" {n}]]")), "{member}");
             }
             let spent = 1_000_000 - c.verdict(&format!("ZRL.PEEK limit{round}{writer} 1000000 1000h")).remaining;
             // The last call may have run although it got no reply.
@@ -347,18 +328,4 @@ fn a_restart_arms_nothing_where_nothing_is_due() {
     eventually(PATIENCE, "the scan has been everywhere", || scans(&mut c) >= 1);
     eventually(PATIENCE, "no timer is armed", || c.info_number("zeitset", "zeitset_sweep_timer_armed") == 0);
     assert_eq!(c.info_number("zeitset", "zeitset_sets_tracked"), 1);
-}
-
-#[test]
-fn saving_is_not_needed_because_of_the_sweepers_idleness() {
-    let (server, mut c) = start_keeping_aof();
-    plant(&mut c, "k", &[("live", FAR)]);
-    c.run("SAVE");
-    after_scan(&mut c);
-    // Only `after_scan` itself changes data: it creates a set, the sweeper deletes a member, and the set is removed.
-    let changes = c.info_number("persistence", "rdb_changes_since_last_save");
-    let scans = c.info_number("zeitset", "zeitset_scans_completed");
-    eventually(PATIENCE, "scans", || c.info_number("zeitset", "zeitset_scans_completed") > scans + 2);
-    assert_eq!(c.info_number("persistence", "rdb_changes_since_last_save"), changes);
-    assert_agree(&server, &[]);
 }

@@ -2,7 +2,7 @@
 //! expired member, and hide expired members.
 
 use testkit::{
-    FAR, PATIENCE, Server, after_scan, assert_agree, assert_drained, assert_marked, assert_restored, eventually, plant,
+    FAR, PATIENCE, Server, after_scan, assert_agree, assert_drained, assert_marked, eventually, plant,
     start_keeping_aof,
 };
 
@@ -124,40 +124,6 @@ fn an_expired_member_that_is_added_again_is_one_new_member_everywhere() {
 }
 
 #[test]
-fn reads_on_a_replica_write_nothing_not_even_a_ttl_that_is_off() {
-    let (server, mut c) = start_keeping_aof();
-    let replica = Server::builder().replica_of(&server);
-    c.run("CONFIG SET zeitset.sweep no");
-    plant(&mut c, "k", &[("dead", 1000), ("live", FAR)]);
-    // The TTL is six seconds after the marker.
-    c.run("PEXPIREAT k 4102444853111");
-    replica.wait_for_sync(&server);
-    let mut r = replica.client();
-    for read in ["ZEXP.CARD k", "ZEXP.MEMBERS k", "ZEXP.TTL k live dead", "ZEXP.RANDMEMBER k 2"] {
-        let reply = r.reply(read);
-        assert!(reply.starts_with("!NOTEXPIRING "), "{read}: {reply}");
-    }
-    let later = r.now() + 500;
-    r.wait_until(later);
-    r.script(&[("PEXPIRETIME k", "4102444853111"), ("ZCARD k", "2")]);
-    assert_eq!(r.info_number("replication", "slave_repl_offset"), c.info_number("replication", "master_repl_offset"));
-    assert_agree(&server, &[&replica]);
-}
-
-#[test]
-fn what_is_restored_is_replicated() {
-    let (server, mut c) = start_keeping_aof();
-    let (modular, plain) = (Server::builder().replica_of(&server), Server::builder().plain().replica_of(&server));
-    for database in [0, 7] {
-        c.run(&format!("SELECT {database}"));
-        c.run(&format!("ZEXP.ADD k AT {FAR}ms a"));
-        c.run(&format!("ZADD k {} later", FAR + 5));
-        assert_restored(&mut c, "k", FAR + 5);
-    }
-    assert_agree(&server, &[&modular, &plain]);
-}
-
-#[test]
 fn one_slice_that_visits_many_databases_replicates_to_each() {
     let (server, mut c) = start_keeping_aof();
     let plain = Server::builder().plain().replica_of(&server);
@@ -185,30 +151,10 @@ fn just_past(shift: i64) -> i64 {
     i64::try_from(now.as_millis()).expect("not yet") - 100 - shift
 }
 
+/// The rings have wrapped around and have grown, units were refunded, and half of them have a shorter window. A replica
+/// replies what the master would.
 #[test]
-fn limits_say_the_same_on_a_replica() {
-    let (server, mut c) = start_keeping_aof();
-    let replica = Server::builder().replica_of(&server);
-    let mut r = replica.client();
-    for call in
-        ["a 10 1000h", "b 1000 52w", "c 10 1000h LEAKY", "d 7 1000w FIXED", "e 100000 1000h", "f 10 1000h EXACT"]
-    {
-        for cost in [1, 2, 5, 100, 1] {
-            let said = c.verdict(&format!("ZRL.CHECK {call} COST {cost}"));
-            replica.wait_for_sync(&server);
-            let peeked = r.verdict(&format!("ZRL.PEEK {call}"));
-            assert_eq!((peeked.remaining, peeked.limit), (said.remaining, said.limit), "{call} COST {cost}");
-        }
-    }
-    assert_agree(&server, &[&replica]);
-    // A replica refuses checks.
-    let refused = r.reply("ZRL.CHECK a 10 1000h");
-    assert!(refused.starts_with("!READONLY "), "{refused}");
-}
-
-/// The rings have wrapped around and have grown, units were refunded, and half of them have a shorter window.
-#[test]
-fn rings_are_the_same_everywhere_byte_for_byte() {
+fn limits_are_the_same_everywhere_byte_for_byte() {
     let (server, mut c) = start_keeping_aof();
     let (modular, plain) = (Server::builder().replica_of(&server), Server::builder().plain().replica_of(&server));
     let keys: Vec<_> = (0..20).map(|n| format!("k{n}")).collect();
@@ -232,13 +178,14 @@ fn rings_are_the_same_everywhere_byte_for_byte() {
             c.run(&format!("ZRL.CHECK {key} 30 1000h COST 30 EXACT FORCE"));
         }
     }
-    for replica in [&modular, &plain] {
-        replica.wait_for_sync(&server);
-        let mut r = replica.client();
-        for key in &keys {
-            assert_eq!(r.slots(key), c.slots(key), "{key}");
-            r.script(&[(format!("GET {key}"), c.reply(&format!("GET {key}")))]);
-        }
+    let calls =
+        ["a 10 1000h", "b 1000 52w", "c 10 1000h LEAKY", "d 7 1000w FIXED", "e 100000 1000h", "f 3 1000h LEAKY"];
+    for cost in [1, 2, 1, 100, 3] {
+        let said = calls.map(|call| c.verdict(&format!("ZRL.CHECK {call} COST {cost} FORCE")));
+        c.run(&format!("ZRL.THROTTLE t 99 7 60 {cost}"));
+        modular.wait_for_sync(&server);
+        let peeked = calls.map(|call| modular.client().verdict(&format!("ZRL.PEEK {call}")));
+        assert_eq!(peeked.map(|peeked| peeked.remaining), said.map(|said| said.remaining), "COST {cost}");
     }
     assert_agree(&server, &[&modular, &plain]);
 }

@@ -91,3 +91,28 @@ fn an_ordinary_set_that_takes_the_place_of_an_expiring_one_is_left_alone() {
     assert_agree(&master, &[]);
     assert_agree(&replica, &[]);
 }
+
+/// The replica is writable, so that commands can move keys while it loads the new dataset.
+#[test]
+fn moves_on_a_replica_that_loads_next_to_its_old_data_lose_no_queue() {
+    const QUEUES: usize = 300;
+    let (master, replica) = start();
+    let (mut m, mut r) = (master.client(), replica.client());
+    m.run("ZQ.PUSH old x");
+    m.run_all((0..QUEUES).map(|n| format!("ZQ.PUSH queue{n} x")));
+    replica.wait_for_sync(&master);
+    r.run("SET a0 1");
+    r.run("CONFIG SET key-load-delay 2000");
+    part(&mut m, &["DEL old", "ZQ.PUSH new x"]);
+    eventually(PATIENCE, "the replica loads", || r.info_number("persistence", "async_loading") == 1);
+    let mut moves = 0;
+    while r.info_number("persistence", "async_loading") == 1 {
+        moves += usize::from(r.try_run(&format!("RENAME a{moves} a{}", moves + 1)).is_ok());
+    }
+    assert!(moves > 0, "keys were renamed meanwhile");
+    r.run("CONFIG SET key-load-delay 0");
+    replica.wait_for_sync(&master);
+    let mut names: Vec<_> = (0..QUEUES).map(|n| format!("queue{n}")).chain(["new".into()]).collect();
+    names.sort();
+    assert_eq!(r.strings("ZQ.LIST COUNT 1000"), names);
+}

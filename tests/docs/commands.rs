@@ -1,10 +1,10 @@
 //! Compares the pages of the commands (docs/commands) with a live server: COMMAND DOCS, replies, replicated commands
 //! and events.
 
-use redis::Value;
+use crate::server::described::{Arg, Command, categories, commands, flags_and_categories};
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::resume_unwind;
-use testkit::{Client, Page, Server, Stream, cells, show, start};
+use testkit::{Client, Page, Stream, cells, code, start};
 
 const FOLDER: &str = "docs/commands";
 const INDEX: &str = "README";
@@ -23,164 +23,86 @@ fn pages() -> Vec<Page> {
 
 /// The facts about a command, according to the server.
 struct Facts {
-    name: String,
-    syntax: String,
-    summary: String,
-    since: String,
-    complexity: String,
+    command: Command,
     flags: Vec<String>,
     categories: Vec<String>,
-    /// The names and keywords of the command's arguments.
-    words: BTreeSet<String>,
 }
 
 impl Facts {
-    /// Returns the facts of all commands of the module, by name.
+    /// Returns the facts of all commands of the module, by name in lower case.
     fn all() -> BTreeMap<String, Self> {
-        let server = Server::start();
-        // RESP3 distinguishes maps from arrays.
-        let mut c = server.resp3();
-        let names = c.strings("COMMAND LIST FILTERBY MODULE zeitset");
-        names.iter().map(|name| name.to_lowercase()).map(|name| (name.clone(), Self::of(&mut c, &name))).collect()
+        let (_server, mut c) = start();
+        let facts = commands(&mut c).into_iter().map(|command| {
+            let name = command.name.to_lowercase();
+            let (flags, found) = flags_and_categories(&mut c, &name);
+            let is_ours = |flag: &String| flag != "module" && flag != "movablekeys";
+            let flags: Vec<_> = flags.into_iter().filter(is_ours).collect();
+            let expected = || categories(&name, &flags.iter().map(String::as_str).collect::<Vec<_>>());
+            let categories = if found.is_empty() { expected() } else { found };
+            (name.clone(), Self { command, flags, categories: categories.into_iter().collect() })
+        });
+        facts.collect()
     }
 
-    fn of(c: &mut Client, name: &str) -> Self {
-        let docs = field(&c.run(&format!("COMMAND DOCS {name}")), None);
-        let arguments = list(&field(&docs, Some("arguments")));
-        let shown: Vec<_> = arguments.iter().map(render).collect();
+    fn syntax(&self) -> String {
+        let shown: Vec<_> = self.command.arguments.iter().map(render).collect();
+        format!("{} {}", self.command.name.to_uppercase(), shown.join(" "))
+    }
+
+    /// Returns `0.1.0; 0.2.0: GROUP`: the version that added the command, and those that added arguments.
+    fn since(&self) -> String {
+        let mut later = BTreeMap::<&str, Vec<String>>::new();
+        self.command.arguments.iter().for_each(|argument| collect_later(argument, &mut later));
+        let later = later.iter().map(|(version, words)| format!("; {version}: {}", in_backticks(words)));
+        self.command.since.clone() + &later.collect::<String>()
+    }
+
+    /// Returns the names and keywords of the command's arguments.
+    fn words(&self) -> BTreeSet<&str> {
         let mut words = BTreeSet::new();
-        arguments.iter().for_each(|argument| collect_words(argument, &mut words));
-        let text = |name| text(&field(&docs, Some(name)));
-        let info = list(&list(&c.run(&format!("COMMAND INFO {name}")))[0]);
-        let set = |value| list(value).iter().map(self::text).collect::<Vec<_>>();
-        let flags: Vec<_> =
-            set(&info[2]).into_iter().filter(|flag| flag != "module" && flag != "movablekeys").collect();
-        let categories = match set(&info[6]) {
-            // Before Redis 7.2, a module cannot set the categories of its commands.
-            none if none.is_empty() => categories(name, &flags),
-            mut some => {
-                some.sort();
-                some
-            }
-        };
-        Self {
-            name: name.to_uppercase(),
-            syntax: format!("{} {}", name.to_uppercase(), shown.join(" ")),
-            summary: text("summary"),
-            since: since(&docs, &arguments),
-            complexity: text("complexity"),
-            flags,
-            categories,
-            words,
-        }
+        self.command.arguments.iter().for_each(|argument| collect_words(argument, &mut words));
+        words
     }
-}
-
-/// Returns `0.1.0; 0.2.0: GROUP`: the version that added the command, and those that added arguments.
-fn since(docs: &Value, arguments: &[Value]) -> String {
-    let mut later = BTreeMap::<String, Vec<String>>::new();
-    arguments.iter().for_each(|argument| collect_later(argument, &mut later));
-    let later = later.iter().map(|(version, words)| format!("; {version}: {}", in_backticks(words)));
-    text(&field(docs, Some("since"))) + &later.collect::<String>()
 }
 
 /// Collects the keywords of arguments that were added later than the command, by version.
-fn collect_later(argument: &Value, later: &mut BTreeMap<String, Vec<String>>) {
-    let get = |name| field(argument, Some(name));
-    let (version, parts) = (text(&get("since")), list(&get("arguments")));
-    if version.is_empty() {
-        return parts.iter().for_each(|part| collect_later(part, later));
-    }
-    let token = std::iter::once(argument).chain(&parts).map(|part| text(&field(part, Some("token"))));
-    let token = token.into_iter().find(|token| !token.is_empty()).expect("only keywords can be added to a command");
-    later.entry(version).or_default().push(token);
-}
-
-/// Returns the ACL categories of a command. The server derives those of its own commands from flags and types in the
-/// same way.
-fn categories(name: &str, flags: &[String]) -> Vec<String> {
-    let has = |flag: &str| flags.iter().any(|has| has == flag);
-    let is_effect = name.ends_with(".apply");
-    let all = [
-        ("@admin", is_effect),
-        ("@blocking", has("blocking")),
-        ("@dangerous", is_effect),
-        ("@fast", has("fast")),
-        ("@read", has("readonly")),
-        ("@slow", !has("fast")),
-        ("@sortedset", name.starts_with("zexp.")),
-        ("@string", name.starts_with("zrl.")),
-        ("@write", has("write")),
-    ];
-    all.into_iter().filter(|(_, applies)| *applies).map(|(category, _)| category.to_owned()).collect()
-}
-
-/// Returns a field of a map. Without a name, returns the first value.
-fn field(map: &Value, name: Option<&str>) -> Value {
-    let Value::Map(pairs) = map else { panic!("no map: {}", show(map)) };
-    let found = pairs.iter().find(|(key, _)| name.is_none_or(|name| text(key) == name));
-    found.map_or(Value::Nil, |(_, value)| value.clone())
-}
-
-fn list(value: &Value) -> Vec<Value> {
-    match value {
-        Value::Array(items) | Value::Set(items) => items.clone(),
-        Value::Nil => Vec::new(),
-        other => panic!("no list: {}", show(other)),
-    }
-}
-
-fn text(value: &Value) -> String {
-    match value {
-        Value::BulkString(bytes) => String::from_utf8_lossy(bytes).into_owned(),
-        Value::SimpleString(text) => text.clone(),
-        Value::Nil => String::new(),
-        other => panic!("no text: {}", show(other)),
-    }
+fn collect_later<'a>(argument: &'a Arg, later: &mut BTreeMap<&'a str, Vec<String>>) {
+    let Some(version) = &argument.since else {
+        return argument.parts.iter().for_each(|part| collect_later(part, later));
+    };
+    let token = std::iter::once(argument).chain(&argument.parts).find_map(|part| part.token.clone());
+    later.entry(version).or_default().push(token.expect("only keywords can be added to a command"));
 }
 
 /// Formats an argument as the Redis documentation does: `[COUNT count]`, `[NX | XX]`, `key [key ...]`.
-fn render(argument: &Value) -> String {
-    let get = |name| field(argument, Some(name));
-    let flags: Vec<_> = list(&get("flags")).iter().map(text).collect();
-    let has = |name: &str| flags.iter().any(|flag| flag == name);
-    let parts: Vec<_> = list(&get("arguments")).iter().map(render).collect();
-    let (token, kind) = (text(&get("token")), text(&get("type")));
-    let is_choice = kind == "oneof" && (!has("optional") || !token.is_empty());
+fn render(argument: &Arg) -> String {
+    let Arg { name, kind, token, optional, multiple, .. } = argument;
+    let parts: Vec<_> = argument.parts.iter().map(render).collect();
+    let is_choice = kind == "oneof" && (!optional || token.is_some());
     let mut shown = match kind.as_str() {
         "pure-token" => String::new(),
         "oneof" if is_choice => format!("<{}>", parts.join(" | ")),
         "oneof" => parts.join(" | "),
         "block" => parts.join(" "),
-        _ => text(&get("name")),
+        _ => name.clone(),
     };
-    if has("multiple") && kind == "oneof" {
+    if *multiple && kind == "oneof" {
         shown = format!("{shown} ...");
-    } else if has("multiple") {
+    } else if *multiple {
         shown = format!("{shown} [{shown} ...]");
     }
-    if !token.is_empty() {
+    if let Some(token) = token {
         shown = format!("{token} {shown}").trim_end().to_owned();
     }
-    if has("optional") { format!("[{shown}]") } else { shown }
+    if *optional { format!("[{shown}]") } else { shown }
 }
 
-fn collect_words(argument: &Value, words: &mut BTreeSet<String>) {
-    let get = |name| field(argument, Some(name));
-    let parts = list(&get("arguments"));
-    parts.iter().for_each(|part| collect_words(part, words));
-    let (token, kind) = (text(&get("token")), text(&get("type")));
-    if !token.is_empty() {
-        words.insert(token);
+fn collect_words<'a>(argument: &'a Arg, words: &mut BTreeSet<&'a str>) {
+    argument.parts.iter().for_each(|part| collect_words(part, words));
+    words.extend(argument.token.as_deref());
+    if argument.parts.is_empty() && argument.kind != "pure-token" {
+        words.insert(&argument.name);
     }
-    if parts.is_empty() && kind != "pure-token" {
-        words.insert(text(&get("name")));
-    }
-}
-
-/// Returns the texts in backticks.
-fn code(text: &str) -> impl Iterator<Item = &str> {
-    text.split('`').skip(1).step_by(2)
 }
 
 fn in_backticks(words: &[String]) -> String {
@@ -200,11 +122,11 @@ fn pages_of_commands_say_what_the_server_says() {
     let facts = Facts::all();
     for mut page in pages() {
         let Some(facts) = facts.get(page.name()) else { panic!("{}: no such command", page.path().display()) };
-        page.expect(0, &format!("# {}", facts.name));
-        page.expect(2, &facts.summary);
-        page.expect(5, &facts.syntax);
-        page.expect_fact(SINCE, &facts.since);
-        page.expect_fact(COMPLEXITY, &facts.complexity);
+        page.expect(0, &format!("# {}", facts.command.name.to_uppercase()));
+        page.expect(2, &facts.command.summary);
+        page.expect(5, &facts.syntax());
+        page.expect_fact(SINCE, &facts.since());
+        page.expect_fact(COMPLEXITY, &facts.command.complexity);
         page.expect_fact(FLAGS, &in_backticks(&facts.flags));
         page.expect_fact(CATEGORIES, &in_backticks(&facts.categories));
     }
@@ -215,10 +137,10 @@ fn the_index_of_commands_is_complete() {
     let facts = Facts::all();
     let mut index = Page::all_in(FOLDER).into_iter().find(|page| page.name() == INDEX).expect("an index");
     for (name, facts) in &facts {
-        let link = format!("| [{}]({name}.md) |", facts.name);
+        let link = format!("| [{}]({name}.md) |", name.to_uppercase());
         let number = index.lines.iter().position(|line| line.starts_with(&link));
         let number = number.unwrap_or_else(|| panic!("{name} is not in the index"));
-        index.expect(number, &format!("{link} {} |", facts.summary));
+        index.expect(number, &format!("{link} {} |", facts.command.summary));
     }
     let links = index.lines.iter().filter(|line| line.starts_with("| [")).count();
     assert_eq!(links, facts.len(), "the index links to what is no command");
@@ -233,8 +155,8 @@ fn pages_of_commands_explain_every_argument() {
             .filter_map(|line| cells(line))
             .flat_map(|row| code(row[0]).flat_map(str::split_whitespace).collect::<Vec<_>>())
             .collect();
-        for word in &facts[page.name()].words {
-            assert!(explained.contains(word.as_str()), "{}: {word} is not explained", page.path().display());
+        for word in facts[page.name()].words() {
+            assert!(explained.contains(word), "{}: {word} is not explained", page.path().display());
         }
     }
 }

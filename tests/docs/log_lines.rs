@@ -63,9 +63,7 @@ fn logged() -> Vec<String> {
 /// Returns the first cells of the two tables.
 fn listed() -> Vec<String> {
     let page = Page::read(&root().join("docs/operators.md"));
-    let section = page.lines.iter().skip_while(|line| *line != "## What the log says");
-    let section = section.skip(1).take_while(|line| !line.starts_with("## "));
-    let cells = section.filter_map(|line| {
+    let cells = page.section("What the log says").filter_map(|line| {
         line.strip_prefix("| `")?.split_once("` |").or(line.strip_prefix("| `")?.split_once("`` |"))
     });
     cells.map(|(cell, _)| cell.trim_matches('`').to_owned()).collect()

@@ -3,37 +3,29 @@
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use testkit::{Client, PATIENCE, Page, Server, assert_drained, eventually, show, start};
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
+use testkit::{
+    Client, PATIENCE, Page, Program, assert_drained, blocks, cells, code, eventually, free_port, root, show, start,
+};
 
 fn page() -> Page {
-    Page::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/observability.md"))
+    Page::read(&root().join("docs/observability.md"))
 }
 
-/// Returns the lines from a heading to the next one.
-fn section(heading: &str) -> Vec<String> {
-    let title = format!("## {heading}");
-    let lines = page().lines.into_iter().skip_while(|line| *line != title).skip(1);
-    lines.take_while(|line| !line.starts_with("## ")).collect()
+/// Returns the rows of the table in a section, without its head.
+fn rows<'a>(page: &'a Page, section: &str) -> Vec<Vec<&'a str>> {
+    page.section(section).filter_map(|line| cells(line)).skip(1).collect()
 }
 
-/// Returns the cells of the rows of a table, without its head.
-fn rows(lines: &[String]) -> Vec<Vec<&str>> {
-    let rows = lines.iter().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |"));
-    rows.skip(1).map(|row| row.split(" | ").collect()).collect()
+/// Returns the names in the first column of the table in a section.
+fn documented(section: &str) -> BTreeSet<String> {
+    rows(&page(), section).iter().flat_map(|row| code(row[0])).map(str::to_owned).collect()
 }
 
-fn code(text: &str) -> impl Iterator<Item = &str> {
-    text.split('`').skip(1).step_by(2)
-}
-
-/// Returns the lines of the first fenced block in a language.
-fn block(lines: &[String], language: &str) -> Vec<String> {
-    let fence = format!("```{language}");
-    let inside = lines.iter().skip_while(|line| **line != fence).skip(1);
-    inside.take_while(|line| *line != "```").cloned().collect()
+/// Returns the first block of the section about Prometheus in a language.
+fn prometheus(language: &str) -> String {
+    blocks(page().section("Prometheus"), language).remove(0)
 }
 
 fn fields(c: &mut Client) -> BTreeSet<String> {
@@ -43,10 +35,8 @@ fn fields(c: &mut Client) -> BTreeSet<String> {
 #[test]
 fn every_field_of_info_is_documented_and_no_other() {
     let (_server, mut c) = start();
-    let lines = section("INFO zeitset");
-    let documented: BTreeSet<_> = rows(&lines).iter().flat_map(|row| code(row[0])).map(str::to_owned).collect();
-    assert_eq!(documented, fields(&mut c));
-    for row in rows(&lines) {
+    assert_eq!(documented("INFO zeitset"), fields(&mut c));
+    for row in rows(&page(), "INFO zeitset") {
         let kinds: &[&str] = if row[0] == "`zeitset_version`" { &["text"] } else { &["counter", "gauge"] };
         assert!(kinds.contains(&row[1]) && !row[2].is_empty(), "{row:?}");
     }
@@ -61,13 +51,12 @@ enum Range {
 
 /// Returns the name, default and range of each setting on the page.
 fn settings() -> Vec<(String, String, Range)> {
-    let lines = section("Settings");
     let bare = |cell: &str| cell.trim_matches('`').to_owned();
     let range = |cell: &str| match cell.split_once(" to ") {
         Some((least, most)) => Range::Numbers(least.parse().expect("a number"), most.parse().expect("a number")),
         None => Some(Range::YesOrNo).filter(|_| cell == "`yes`, `no`").unwrap_or_else(|| panic!("no range: {cell}")),
     };
-    rows(&lines).iter().map(|row| (bare(row[0]), bare(row[1]), range(row[2]))).collect()
+    rows(&page(), "Settings").iter().map(|row| (bare(row[0]), bare(row[1]), range(row[2]))).collect()
 }
 
 #[test]
@@ -121,16 +110,9 @@ fn the_example_configuration_has_every_setting_with_its_default_and_range() {
 /// with the events that a server sends.)
 #[test]
 fn every_event_is_documented_and_no_other() {
-    let lines = section("Keyspace events");
-    let documented: BTreeSet<_> = rows(&lines).iter().flat_map(|row| code(row[0])).map(str::to_owned).collect();
-    let mut events: BTreeSet<String> = Page::all_in("docs/commands")
-        .iter()
-        .flat_map(|page| page.lines.clone())
-        .filter_map(|line| {
-            line.strip_prefix("| events | ").map(|cell| code(cell).map(str::to_owned).collect::<Vec<_>>())
-        })
-        .flatten()
-        .collect();
+    let pages = Page::all_in("docs/commands");
+    let cells = pages.iter().filter_map(|page| page.fact("events"));
+    let mut events: BTreeSet<_> = cells.flat_map(code).map(str::to_owned).collect();
 
     let (server, mut c) = start();
     let mut listener = server.resp3();
@@ -143,29 +125,18 @@ fn every_event_is_documented_and_no_other() {
         events.extend(event.map(str::to_owned));
     }
     assert!(events.contains("zexp.expired"), "{events:?}");
-    assert_eq!(documented, events);
+    assert_eq!(documented("Keyspace events"), events);
 }
 
 #[test]
 fn the_script_for_the_exporter_gives_every_number() {
     let (_server, mut c) = start();
-    let script = block(&section("Prometheus"), "lua").join("\n");
-    let reply = c.call(redis::cmd("EVAL").arg(script).arg(0));
+    let reply = c.call(redis::cmd("EVAL").arg(prometheus("lua")).arg(0));
     let redis::Value::Array(values) = &reply else { panic!("{}", show(&reply)) };
     let names: BTreeSet<_> = values.chunks(2).map(|pair| show(&pair[0]).trim_matches('\'').to_owned()).collect();
     let mut numbers = fields(&mut c);
     assert!(numbers.remove("zeitset_version"));
     assert_eq!(names, numbers);
-}
-
-/// A process that is killed when dropped.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 /// Returns the exporter's page, or `None` if the exporter does not answer.
@@ -187,31 +158,28 @@ fn the_exporter_shows_what_the_page_quotes() {
         eprintln!("skipped: {EXPORTER} is not installed (on Debian: apt-get install {EXPORTER})");
         return;
     }
-    let lines = section("Prometheus");
-    let server = Server::start();
-    let mut c = server.client();
-    for line in ["ZEXP.ADD codes 5m a 5m b", "ZQ.PUSH jobs x", "ZQ.PUSH jobs y", "ZQ.CLAIM 1 jobs LEASE 1h"] {
-        c.run(line);
-    }
+    let (server, mut c) = start();
+    c.run_all(["ZEXP.ADD codes 5m a 5m b", "ZQ.PUSH jobs x", "ZQ.PUSH jobs y", "ZQ.CLAIM 1 jobs LEASE 1h"]);
     let script = std::env::temp_dir().join(format!("zeitset-exporter-{}.lua", std::process::id()));
-    std::fs::write(&script, block(&lines, "lua").join("\n")).expect("a temporary file");
-    let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port();
-    let exporter = Command::new(EXPORTER)
-        .args(["-web.listen-address", &format!("127.0.0.1:{port}"), "-check-keys", "codes"])
-        .args(["-redis.addr", &format!("redis://127.0.0.1:{}", server.address().1), "-script"])
-        .arg(&script)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("the exporter starts");
-    let _exporter = Running(exporter);
-    let mut said = String::new();
+    std::fs::write(&script, prometheus("lua")).expect("a temporary file");
+    let (mut port, mut said) = (free_port(), String::new());
+    let start = |port| {
+        let mut command = Command::new(EXPORTER);
+        command.args(["-web.listen-address", &format!("127.0.0.1:{port}"), "-check-keys", "codes"]);
+        Program::start(command.args(["-redis.addr", &server.url(), "-script"]).arg(&script).stderr(Stdio::null()))
+    };
+    let mut exporter = start(port);
     eventually(PATIENCE, "the exporter serves", || {
+        // Another program may take the free port first.
+        if exporter.has_ended() {
+            port = free_port();
+            exporter = start(port);
+        }
         said = scrape(port).unwrap_or_default();
         said.contains("redis_up 1")
     });
     let _ = std::fs::remove_file(&script);
-    for quoted in block(&lines, "text") {
+    for quoted in prometheus("text").lines() {
         let (metric, value) = quoted.rsplit_once(' ').expect("a metric and its value");
         let now = said.lines().find_map(|line| line.strip_prefix(metric)?.strip_prefix(' '));
         let now = now.unwrap_or_else(|| panic!("{metric} is missing"));

@@ -1,26 +1,11 @@
 //! Runs the shell commands on the pages for operators, with real servers.
 
 use std::process::Command;
-use testkit::{Client, Dataset, FAR, PATIENCE, Page, Program, Server, eventually, root};
+use testkit::{Client, Dataset, FAR, PATIENCE, Page, Program, Server, blocks, eventually, root};
 
 /// Returns the shell blocks below a heading, in order.
-fn blocks(page: &str, heading: &str) -> Vec<String> {
-    let page = Page::read(&root().join(page));
-    let section =
-        page.lines.iter().skip_while(|line| *line != heading).skip(1).take_while(|line| !line.starts_with("## "));
-    let mut blocks = Vec::new();
-    let mut is_inside = false;
-    for line in section.map(|line| line.trim_start()) {
-        match line {
-            "```sh" => blocks.push(String::new()),
-            "```" => {}
-            _ if is_inside => blocks.last_mut().expect("a block has begun").extend([line, "\n"]),
-            _ => {}
-        }
-        is_inside = line == "```sh" || is_inside && line != "```";
-    }
-    assert!(!blocks.is_empty(), "{heading}");
-    blocks
+fn shell(page: &str, heading: &str) -> Vec<String> {
+    blocks(Page::read(&root().join(page)).section(heading), "sh")
 }
 
 /// Runs a block of a page, with some `names` replaced. Fails if a command fails.
@@ -58,7 +43,7 @@ fn fill(c: &mut Client) {
 
 #[test]
 fn uninstalled_as_the_page_says_a_server_starts_without_the_module_and_keeps_the_rest() {
-    let [delete, rewrite, save, unset] = &blocks("docs/operations.md", "## Uninstalling")[..] else {
+    let [delete, rewrite, save, unset] = &shell("docs/operations.md", "Uninstalling")[..] else {
         panic!("delete, write the files again, save, edit the configuration");
     };
     let page = Page::read(&root().join("docs/operations.md"));
@@ -131,7 +116,7 @@ fn fill_carts(c: &mut Client) {
 
 /// Returns the blocks of "Moving data": make a replica, promote the replica, copy keys, check.
 fn moving() -> [String; 4] {
-    blocks("docs/upgrading.md", "## Moving data").try_into().expect("four blocks")
+    shell("docs/upgrading.md", "Moving data").try_into().expect("four blocks")
 }
 
 #[test]

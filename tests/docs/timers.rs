@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use std::process::Command;
-use testkit::{Client, Page, Postgres, Server, show, show_bytes, start};
+use testkit::{Client, Page, Postgres, Server, blocks, show, show_bytes, start};
 
 /// Four timers: one was due long ago, one is due in ten minutes and has a payload that needs quoting, one is due in two
 /// days, one is done.
@@ -18,8 +18,7 @@ INSERT INTO timers (due, payload, done) VALUES
 fn schema() -> String {
     let page =
         Page::all_in("docs/recipes").into_iter().find(|page| page.name() == "tiered-timers").expect("the recipe");
-    let lines = page.lines.iter().skip_while(|line| *line != "```sql").skip(1);
-    lines.take_while(|line| *line != "```").map(String::as_str).collect::<Vec<_>>().join("\n")
+    blocks(&page.lines, "sql").remove(0)
 }
 
 fn promoter(postgres: &Postgres, port: u16) -> Command {

@@ -22,42 +22,6 @@ fn dies_and_lives(c: &mut Client, key: &str) {
 }
 
 #[test]
-fn a_renamed_set_is_drained() {
-    let (_server, mut c) = start();
-    soon(&mut c, "a");
-    c.script(&[("RENAME a b", "+OK"), ("RENAMENX b c", "1")]);
-    soon(&mut c, "over");
-    c.run("ZEXP.ADD below 1h x");
-    c.script(&[("RENAME over below", "+OK")]);
-    dies_and_lives(&mut c, "c");
-    dies_and_lives(&mut c, "below");
-}
-
-#[test]
-fn a_copy_and_its_original_are_drained() {
-    let (_server, mut c) = start();
-    soon(&mut c, "k");
-    c.run("ZEXP.ADD replaced 1h x");
-    c.script(&[("COPY k copy", "1"), ("COPY k replaced REPLACE", "1"), ("COPY k k DB 9", "1")]);
-    if c.copy_loses_the_database() {
-        c.run("SELECT 0");
-    }
-    for key in ["k", "copy", "replaced"] {
-        dies_and_lives(&mut c, key);
-    }
-    c.run("SELECT 9");
-    dies_and_lives(&mut c, "k");
-}
-
-#[test]
-fn a_moved_set_is_drained() {
-    let (_server, mut c) = start();
-    soon(&mut c, "k");
-    c.script(&[("MOVE k 15", "1"), ("SELECT 15", "+OK")]);
-    dies_and_lives(&mut c, "k");
-}
-
-#[test]
 fn sets_are_drained_in_every_database() {
     let (_server, mut c) = start();
     for database in 0..16 {
@@ -94,14 +58,23 @@ fn swapped_databases_are_drained() {
 }
 
 #[test]
-fn a_restored_set_is_drained() {
+fn a_set_is_drained_wherever_it_is_renamed_copied_moved_or_restored() {
     let (_server, mut c) = start();
-    soon(&mut c, "k");
+    for key in ["a", "over", "k", "moved"] {
+        soon(&mut c, key);
+    }
+    c.run_all(["ZEXP.ADD below 1h x", "ZEXP.ADD copied 1h x", "ZADD replaced 1 x"]);
+    c.script(&[("RENAME a b", "+OK"), ("RENAMENX b c", "1"), ("RENAME over below", "+OK"), ("MOVE moved 15", "1")]);
     let dumped = c.dump("k");
     cmd!(c, "RESTORE", "restored", FAR + GRACE_MS, dumped.as_slice(), "ABSTTL");
-    c.run("ZADD replaced 1 x");
     cmd!(c, "RESTORE", "replaced", FAR + GRACE_MS, dumped.as_slice(), "REPLACE", "ABSTTL");
-    for key in ["restored", "replaced"] {
+    // On servers with the bug of `copy_loses_the_database`, the client is in another database after the last COPY.
+    c.script(&[("COPY k copy", "1"), ("COPY k copied REPLACE", "1"), ("COPY k k DB 9", "1"), ("SELECT 0", "+OK")]);
+    for key in ["c", "below", "k", "copy", "copied", "restored", "replaced"] {
+        dies_and_lives(&mut c, key);
+    }
+    for (database, key) in [(9, "k"), (15, "moved")] {
+        c.run(&format!("SELECT {database}"));
         dies_and_lives(&mut c, key);
     }
 }
@@ -292,17 +265,6 @@ fn what_is_created_again_does_not_inherit_the_old_deadline() {
     c.script(&[("SELECT 6", "+OK"), ("ZEXP.MEMBERS flushed", "['m']")]);
 }
 
-#[test]
-fn an_expired_member_added_again_gets_its_new_expiry() {
-    let (_server, mut c) = start();
-    c.run("CONFIG SET zeitset.sweep no");
-    plant(&mut c, "k", &[("m", 1000), ("n", 1000), ("live", FAR)]);
-    c.script(&[("ZEXP.ADD k NX 1h m", "1"), ("ZEXP.ADD k GT 1h n", "1")]);
-    c.run("CONFIG SET zeitset.sweep yes");
-    after_scan(&mut c);
-    c.script(&[("ZEXP.MEMBERS k", "['m' 'n' 'live']"), ("ZCARD k", "3")]);
-}
-
 /// No event tells the module that this set became an expiring set. The keyspace scan finds the set.
 #[test]
 fn a_set_that_becomes_one_without_an_event_of_its_ttl_is_found() {
@@ -310,19 +272,5 @@ fn a_set_that_becomes_one_without_an_event_of_its_ttl_is_found() {
     c.run("ZADD k 1000 dead");
     c.run(&format!("PEXPIREAT k {}", FAR + GRACE_MS));
     c.run(&format!("ZADD k {FAR} live"));
-    dies_and_lives(&mut c, "k");
-}
-
-/// If the sweeper does not delete a set, the server deletes it at the end of its TTL.
-#[test]
-fn a_set_goes_by_its_own_ttl_where_nobody_sweeps() {
-    let (_server, mut c) = start();
-    c.run("CONFIG SET zeitset.sweep no");
-    let at = c.now() - GRACE_MS + 1000;
-    plant(&mut c, "k", &[("a", at - 5000), ("b", at)]);
-    c.script(&[("ZEXP.CARD k", "0")]);
-    testkit::eventually(testkit::PATIENCE, "the key is gone", || c.int("DBSIZE") == 0);
-    c.run("CONFIG SET zeitset.sweep yes");
-    soon(&mut c, "k");
     dies_and_lives(&mut c, "k");
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 use testkit::{
-    Client, Clock, FAR, NEVER, PATIENCE, Server, Stream, after_scan, assert_drained, assert_marked, at_full_speed,
-    backlog, begin_draining, eventually, plant, start,
+    Client, Clock, FAR, NEVER, PATIENCE, Server, Stream, after_scan, assert_drained, assert_marked, draining,
+    eventually, plant, start,
 };
 
 /// Returns a field of the INFO section `zeitset`.
@@ -15,25 +15,6 @@ fn field(c: &mut Client, name: &str) -> i64 {
 #[track_caller]
 fn becomes(c: &mut Client, name: &str, value: i64) {
     eventually(PATIENCE, &format!("{name} is {value}"), || field(c, name) == value);
-}
-
-#[test]
-fn expired_members_are_deleted_and_live_ones_stay() {
-    let (_server, mut c) = start();
-    c.run("ZEXP.ADD k 30ms a 60ms b 90ms c 5m d");
-    c.run("ZEXP.ADD other 50ms x 5m y");
-    assert_drained(&mut c, "k", 1);
-    assert_drained(&mut c, "other", 1);
-    c.script(&[("ZEXP.MEMBERS k", "['d']"), ("ZEXP.MEMBERS other", "['y']")]);
-    assert_marked(&mut c, "k");
-}
-
-#[test]
-fn a_set_goes_with_its_last_member_and_not_a_grace_later() {
-    let (_server, mut c) = start();
-    c.run("ZEXP.ADD k 30ms a 60ms b");
-    assert_drained(&mut c, "k", 0);
-    c.script(&[("EXISTS k", "0")]);
 }
 
 #[test]
@@ -57,14 +38,17 @@ fn no_member_goes_before_its_time() {
 }
 
 #[test]
-fn a_member_that_is_due_sooner_than_all_others_is_not_kept_waiting() {
+fn expired_members_are_deleted_and_live_ones_stay() {
     let (_server, mut c) = start();
-    c.run("ZEXP.ADD far 1h x");
-    c.run("ZEXP.ADD k 1h x");
-    c.run("ZEXP.ADD k 50ms soon");
-    c.run("ZEXP.ADD far LT 50ms x");
-    assert_drained(&mut c, "k", 1);
-    assert_drained(&mut c, "far", 0);
+    c.run_all(["ZEXP.ADD k 30ms a 60ms b 90ms c 5m d", "ZEXP.ADD other 50ms x 5m y", "ZEXP.ADD all 30ms a 60ms b"]);
+    // A member that is due sooner than all others does not wait for them.
+    c.run_all(["ZEXP.ADD far 1h x", "ZEXP.ADD far LT 50ms x", "ZEXP.ADD sooner 1h x", "ZEXP.ADD sooner 50ms y"]);
+    for (key, left) in [("k", "['d']"), ("other", "['y']"), ("all", "[]"), ("far", "[]"), ("sooner", "['x']")] {
+        assert_drained(&mut c, key, i64::from(left != "[]"));
+        c.script(&[(format!("ZEXP.MEMBERS {key}"), left)]);
+    }
+    c.script(&[("EXISTS all far", "0")]);
+    assert_marked(&mut c, "k");
 }
 
 #[test]
@@ -136,20 +120,13 @@ fn events_tell_what_was_deleted_and_that_a_key_is_gone() {
     wait_for("zexp.expired", "all");
     c.run("ZEXP.ADD again 50ms x");
     wait_for("del", "again");
-}
-
-#[test]
-fn events_of_sweeping_are_of_the_module_class() {
-    let server = Server::builder().config("notify-keyspace-events Kd").start();
-    let mut c = server.client();
-    let mut listener = server.resp3();
+    // `zexp.expired` has class `d`.
+    c.run_all(["SELECT 5", "CONFIG SET notify-keyspace-events Kd"]);
     listener.psubscribe("__keyspace@*__:*");
-    c.run("SELECT 5");
     c.run("ZEXP.ADD k 50ms dead 5m live");
     assert_drained(&mut c, "k", 1);
     let heard = listener.pushes();
-    assert_eq!(heard.len(), 1, "{heard:?}");
-    assert!(heard[0].contains("'__keyspace@5__:k' 'zexp.expired'"), "{heard:?}");
+    assert!(heard.len() == 1 && heard[0].contains("'__keyspace@5__:k' 'zexp.expired'"), "{heard:?}");
 }
 
 #[test]
@@ -196,8 +173,10 @@ fn idle_nothing_is_armed_and_nothing_is_replicated() {
     c.run("ZRL.CHECK limit 10 1h");
     becomes(&mut c, "sets_tracked", 1);
     let mut stream = Stream::attach(&server);
+    let changes = c.info_number("persistence", "rdb_changes_since_last_save");
     let (slices, scans) = (field(&mut c, "sweep_slices"), field(&mut c, "scans_completed"));
     eventually(PATIENCE, "scans", || field(&mut c, "scans_completed") >= scans + 2);
+    assert_eq!(c.info_number("persistence", "rdb_changes_since_last_save"), changes);
     assert_eq!(stream.take(), [""; 0]);
     assert_eq!((field(&mut c, "sweep_timer_armed"), field(&mut c, "sweep_slices")), (0, slices));
 }
@@ -272,6 +251,9 @@ fn info_counts_the_sets_there_are() {
 #[test]
 fn info_counts_what_has_expired_and_nothing_else() {
     let (_server, mut c) = start();
+    let all = ["sets_tracked", "members_expired", "sets_expired", "sweep_backlog_members", "sweep_backlog_sets"];
+    assert_eq!(all.map(|name| field(&mut c, name)), [0; 5]);
+    assert_eq!(field(&mut c, "sweep_lag_ms"), 0);
     c.run("ZEXP.ADD k 50ms a 50ms b 5m c");
     assert_drained(&mut c, "k", 1);
     c.run("ZEXP.ADD all 50ms a 50ms b");
@@ -308,8 +290,7 @@ fn info_tells_the_truth_during_a_backlog() {
     const DEAD: usize = 50_000;
     let (_server, mut c) = start();
     let began = c.now();
-    backlog(&mut c, "k", DEAD);
-    begin_draining(&mut c, "k", DEAD);
+    draining(&mut c, "k", DEAD);
     c.run("CONFIG SET zeitset.sweep no");
     becomes(&mut c, "sweep_timer_armed", 0);
     let left = c.int("ZCARD k") - 1;
@@ -320,30 +301,6 @@ fn info_tells_the_truth_during_a_backlog() {
     let lag = field(&mut c, "sweep_lag_ms");
     let most = c.now() - began + 1000;
     assert!(lag <= most, "a lag of {lag} ms, while members have been expired for at most {most} ms");
-}
-
-#[test]
-fn a_backlog_that_was_flushed_is_no_backlog() {
-    const DEAD: usize = 50_000;
-    for flush in ["DEL k", "FLUSHALL", "PERSIST k"] {
-        let (_server, mut c) = start();
-        backlog(&mut c, "k", DEAD);
-        begin_draining(&mut c, "k", DEAD);
-        c.run(flush);
-        at_full_speed(&mut c);
-        becomes(&mut c, "sweep_backlog_sets", 0);
-        becomes(&mut c, "sweep_backlog_members", 0);
-    }
-}
-
-#[test]
-fn info_of_a_server_just_started_is_all_zero() {
-    let (_server, mut c) = start();
-    becomes(&mut c, "sweep_timer_armed", 0);
-    for name in ["sets_tracked", "members_expired", "sets_expired", "sweep_backlog_members", "sweep_backlog_sets"] {
-        assert_eq!(field(&mut c, name), 0, "{name}");
-    }
-    assert_eq!(field(&mut c, "sweep_lag_ms"), 0);
 }
 
 /// While the latency monitor is off (the default), the server accepts every sample of a module, even one of 0 ms.

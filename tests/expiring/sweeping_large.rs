@@ -4,7 +4,7 @@
 use std::time::Duration;
 use testkit::{
     Client, FAR, GRACE_MS, PATIENCE, Server, Stream, assert_drained, assert_marked, at_full_speed, backlog,
-    begin_draining, eventually, plant, start,
+    begin_draining, drained, draining, eventually, plant, start,
 };
 
 /// The number of expired members with which the slowest sweeper needs seconds.
@@ -12,13 +12,6 @@ const MANY: usize = 60_000;
 
 /// The timeout for draining a large set on a busy machine.
 const LONG: Duration = Duration::from_secs(120);
-
-#[track_caller]
-fn drained(c: &mut Client, key: &str) {
-    eventually(LONG, "it is drained", || c.int(&format!("ZCARD {key}")) == 1);
-    c.script(&[(format!("ZRANGE {key} 0 -1"), "['live']")]);
-    assert_marked(c, key);
-}
 
 #[test]
 fn two_hundred_thousand_dead_leave_in_few_commands_while_others_are_served() {
@@ -98,8 +91,7 @@ fn a_set_left_with_the_long_dead_only_is_drained_too() {
 #[test]
 fn a_backlog_neither_hides_nor_revives_members() {
     let (_server, mut c) = start();
-    backlog(&mut c, "k", MANY);
-    begin_draining(&mut c, "k", MANY);
+    draining(&mut c, "k", MANY);
     c.script(&[
         ("ZEXP.CARD k", "1"),
         ("ZEXP.MEMBERS k", "['live']"),
@@ -146,8 +138,7 @@ fn the_sweeper_waits_while_writes_are_paused() {
 #[test]
 fn a_snapshot_during_a_backlog_is_whole() {
     let (mut server, mut c) = start();
-    backlog(&mut c, "k", MANY);
-    begin_draining(&mut c, "k", MANY);
+    draining(&mut c, "k", MANY);
     c.run("BGSAVE");
     eventually(PATIENCE, "it is saved", || c.info_number("persistence", "rdb_bgsave_in_progress") == 0);
     c.script(&[("ZEXP.CARD k", "1")]);
@@ -167,8 +158,7 @@ fn an_aof_rewritten_during_a_backlog_is_whole() {
             .config(&format!("aof-use-rdb-preamble {preamble}"))
             .start();
         let mut c = server.client();
-        backlog(&mut c, "k", MANY);
-        begin_draining(&mut c, "k", MANY);
+        draining(&mut c, "k", MANY);
         c.run("BGREWRITEAOF");
         c.run("ZEXP.ADD k AT 4102444800000ms late");
         eventually(PATIENCE, "it is rewritten", || {
@@ -188,8 +178,7 @@ fn an_aof_rewritten_during_a_backlog_is_whole() {
 #[test]
 fn a_replica_that_comes_during_a_backlog_gets_the_rest_of_it() {
     let (server, mut c) = start();
-    backlog(&mut c, "k", MANY);
-    begin_draining(&mut c, "k", MANY);
+    draining(&mut c, "k", MANY);
     let replica = Server::builder().plain().replica_of(&server);
     at_full_speed(&mut c);
     drained(&mut c, "k");
@@ -200,14 +189,24 @@ fn a_replica_that_comes_during_a_backlog_gets_the_rest_of_it() {
 
 #[test]
 fn a_set_taken_away_during_its_backlog_is_forgotten() {
-    for (away, left) in [("DEL k", 0), ("FLUSHALL", 0), ("SET k text", 1), ("ZRANGESTORE k k 0 9", 10)] {
+    for (away, left) in [
+        ("DEL k", Some(0)),
+        ("FLUSHALL", Some(0)),
+        ("SET k text", None),
+        ("ZRANGESTORE k k 0 9", Some(10)),
+        // The set is ordinary, and keeps the members that it still has.
+        ("PERSIST k", None),
+        ("PEXPIREAT k 4102444800000", None),
+    ] {
         let (_server, mut c) = start();
-        backlog(&mut c, "k", MANY);
-        begin_draining(&mut c, "k", MANY);
+        draining(&mut c, "k", MANY);
         c.run(away);
+        let (ttl, left) = (c.int("PEXPIRETIME k"), left.map_or_else(|| c.reply("ZCARD k"), |left| left.to_string()));
+        at_full_speed(&mut c);
         testkit::after_scan(&mut c);
-        let there = if away.starts_with("SET") { c.int("EXISTS k") } else { c.int("ZCARD k") };
-        assert_eq!(there, left, "{away}");
+        assert_eq!((c.reply("ZCARD k"), c.int("PEXPIRETIME k")), (left, ttl), "{away}");
+        let fields = ["sweep_backlog_sets", "sweep_backlog_members"];
+        assert_eq!(fields.map(|field| c.info_number("zeitset", &format!("zeitset_{field}"))), [0, 0], "{away}");
     }
 }
 
@@ -215,24 +214,12 @@ fn a_set_taken_away_during_its_backlog_is_forgotten() {
 fn a_set_moved_during_its_backlog_is_drained_where_it_is() {
     for (way, database, key) in [("RENAME k new", 0, "new"), ("MOVE k 3", 3, "k"), ("SWAPDB 0 3", 3, "k")] {
         let (_server, mut c) = start();
-        backlog(&mut c, "k", MANY);
-        begin_draining(&mut c, "k", MANY);
+        draining(&mut c, "k", MANY);
         c.run(way);
         at_full_speed(&mut c);
         c.run(&format!("SELECT {database}"));
         drained(&mut c, key);
     }
-}
-
-#[test]
-fn an_expire_during_a_backlog_stops_the_sweeper() {
-    let (_server, mut c) = start();
-    backlog(&mut c, "k", MANY);
-    begin_draining(&mut c, "k", MANY);
-    c.run(&format!("PEXPIREAT k {FAR}"));
-    let left = c.int("ZCARD k");
-    testkit::after_scan(&mut c);
-    c.script(&[("ZCARD k", left.to_string()), ("PEXPIRETIME k", FAR.to_string())]);
 }
 
 /// Drains `k`. Returns the sweeper's share of the time in percent.

@@ -139,20 +139,6 @@ fn plain_commands_on_the_first_set_are_noticed_whatever_created_it() {
     }
 }
 
-#[test]
-fn a_replica_that_was_told_nothing_finds_the_sets_when_it_is_promoted() {
-    let master = Server::start();
-    let replica = Server::builder().replica_of(&master);
-    let (mut c, mut r) = (master.client(), replica.client());
-    let at = c.now() + 1000;
-    c.run(&format!("ZEXP.ADD k AT {at}ms dead {FAR}ms live"));
-    replica.wait_for_sync(&master);
-    r.run("REPLICAOF NO ONE");
-    assert_drained(&mut r, "k", 1);
-    r.script(&[("ZEXP.MEMBERS k", "['live']")]);
-    assert_marked(&mut r, "k");
-}
-
 /// The replica recognizes the set, although RESTORE has shifted its TTL. Only the master may correct the TTL.
 #[test]
 fn the_first_read_on_a_replica_writes_nothing() {

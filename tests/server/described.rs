@@ -1,12 +1,16 @@
-//! The commands of the module as COMMAND DOCS describes them.
+//! The commands of the module as COMMAND DOCS and COMMAND INFO describe them.
 
 use redis::Value;
-use std::collections::HashMap;
-use testkit::Client;
+use std::collections::{BTreeSet, HashMap};
+use testkit::{Client, show};
 
 /// A command in COMMAND DOCS.
 pub struct Command {
+    /// The name as the module has registered it.
     pub name: String,
+    pub summary: String,
+    pub since: String,
+    pub complexity: String,
     pub arguments: Vec<Arg>,
 }
 
@@ -14,6 +18,8 @@ pub struct Arg {
     pub name: String,
     pub kind: String,
     pub token: Option<String>,
+    /// The version that added the argument, if the command is older.
+    pub since: Option<String>,
     pub optional: bool,
     pub multiple: bool,
     pub parts: Vec<Arg>,
@@ -24,15 +30,16 @@ pub fn commands(c: &mut Client) -> Vec<Command> {
     let mut names = c.strings("COMMAND LIST FILTERBY MODULE zeitset");
     names.sort();
     assert!(names.len() > 30, "{names:?}");
-    names
-        .into_iter()
-        .map(|name| {
-            let docs = pairs(c.run(&format!("COMMAND DOCS {name}"))).remove(&name.to_lowercase());
-            let docs = docs.or_else(|| pairs(c.run(&format!("COMMAND DOCS {name}"))).remove(&name));
-            let mut docs = pairs(docs.unwrap_or_else(|| panic!("{name} has no documentation")));
-            Command { arguments: arguments(docs.remove("arguments")), name }
-        })
-        .collect()
+    names.into_iter().map(|name| command(c, name)).collect()
+}
+
+fn command(c: &mut Client, name: String) -> Command {
+    // The reply is a map with one entry.
+    let all = pairs(c.run(&format!("COMMAND DOCS {name}")));
+    let mut docs = pairs(all.into_values().next().unwrap_or_else(|| panic!("{name} has no documentation")));
+    let mut word = |field| text(docs.remove(field)).unwrap_or_else(|| panic!("{name} has no {field}"));
+    let (summary, since, complexity) = (word("summary"), word("since"), word("complexity"));
+    Command { name, summary, since, complexity, arguments: arguments(docs.remove("arguments")) }
 }
 
 fn arguments(list: Option<Value>) -> Vec<Arg> {
@@ -40,11 +47,12 @@ fn arguments(list: Option<Value>) -> Vec<Arg> {
     list.into_iter()
         .map(|arg| {
             let mut arg = pairs(arg);
-            let flags = testkit::show(&arg.remove("flags").unwrap_or(Value::Nil));
+            let flags = show(&arg.remove("flags").unwrap_or(Value::Nil));
             Arg {
                 name: text(arg.remove("name")).expect("a name"),
                 kind: text(arg.remove("type")).expect("a type"),
                 token: text(arg.remove("token")),
+                since: text(arg.remove("since")),
                 optional: flags.contains("optional"),
                 multiple: flags.contains("multiple"),
                 parts: arguments(arg.remove("arguments")),
@@ -71,4 +79,37 @@ fn text(value: Option<Value>) -> Option<String> {
         Value::SimpleString(text) => Some(text),
         _ => None,
     }
+}
+
+/// Returns the flags and the ACL categories of any command of the server, as COMMAND INFO reports them. Before Redis
+/// 7.2, a module cannot set the categories of its commands.
+pub fn flags_and_categories(c: &mut Client, name: &str) -> (Vec<String>, BTreeSet<String>) {
+    let Value::Array(commands) = c.run(&format!("COMMAND INFO {name}")) else { panic!("{name}") };
+    let Value::Array(fields) = &commands[0] else { panic!("{name} is no command") };
+    let words = |value: &Value| match value {
+        Value::Array(words) | Value::Set(words) => {
+            words.iter().cloned().map(|word| text(Some(word)).expect("a word")).collect()
+        }
+        other => panic!("{name}: {}", show(other)),
+    };
+    let flags: Vec<String> = words(&fields[2]);
+    (flags, words(&fields[6]).into_iter().collect())
+}
+
+/// Returns the ACL categories that a command of the module should have. The server derives those of its own commands
+/// from flags and types in the same way.
+pub fn categories(name: &str, flags: &[&str]) -> BTreeSet<String> {
+    let (has, is_effect) = (|flag| flags.contains(&flag), name.ends_with(".apply"));
+    let all = [
+        ("@admin", is_effect),
+        ("@blocking", has("blocking")),
+        ("@dangerous", is_effect),
+        ("@fast", has("fast")),
+        ("@read", has("readonly")),
+        ("@slow", !has("fast")),
+        ("@sortedset", name.starts_with("zexp.")),
+        ("@string", name.starts_with("zrl.")),
+        ("@write", has("write")),
+    ];
+    all.into_iter().filter(|(_, applies)| *applies).map(|(category, _)| category.to_owned()).collect()
 }

@@ -70,7 +70,7 @@ fn tokens<'a>(args: &'a [Arg], all: &mut Vec<&'a str>) {
 fn options_stand_before_a_list_that_may_be_long_and_behind_the_arguments_otherwise() {
     let (_server, mut c) = start();
     let mut before_lists = BTreeSet::new();
-    for Command { name, arguments } in commands(&mut c) {
+    for Command { name, arguments, .. } in commands(&mut c) {
         let is_counted = arguments.iter().any(|arg| arg.name == "numkeys");
         let has_list = !is_counted && arguments.iter().any(|arg| !arg.optional && is_list(arg));
         let order: Vec<_> = arguments.iter().filter(|arg| arg.kind != "key").map(is_option).collect();
@@ -194,7 +194,7 @@ fn boards_must_be_created() {
 fn a_numkeys_that_is_too_large_is_answered_as_eval_does() {
     let (_server, mut c) = start();
     let mut count = 0;
-    for Command { name, arguments } in commands(&mut c) {
+    for Command { name, arguments, .. } in commands(&mut c) {
         let Some(at) = arguments.iter().position(|arg| arg.name == "numkeys") else { continue };
         let call = format!("{name} {}4 a b 1 1m 1m", "k ".repeat(at));
         let reply = c.try_run(&call.replace("4 a", "99 a")).unwrap_err();

@@ -1,6 +1,7 @@
 //! What the server and the loader see of the module: the documentation, flags, keys and arities of its commands, and
 //! the symbols of the shared library.
 
+use super::described::flags_and_categories;
 use redis::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -129,37 +130,14 @@ fn the_commands_of_the_contract_are_there_and_no_others() {
 }
 
 #[test]
-fn every_command_is_documented() {
-    let (_server, mut c) = start();
-    for name in registered(&mut c) {
-        // The reply is a map with one entry. Its key is the command's name as the module has registered it.
-        let all = map(&c.run(&format!("COMMAND DOCS {name}")));
-        let docs = map(all.values().next().unwrap_or_else(|| panic!("{name} has no docs")));
-        for field in ["summary", "since", "complexity", "arguments"] {
-            let text = docs.get(&format!("'{field}'")).map(show).unwrap_or_default();
-            assert!(text.len() > 4, "{name}: {field} is missing or empty: {text}");
-        }
-        let summary = show(&docs["'summary'"]);
-        assert!(summary.len() > 15 && summary.is_ascii(), "{name}: {summary}");
-        // The commands in KEYLESS have no key. All others have a key or a number of keys as first argument.
-        let (arguments, is_keyless) = (show(&docs["'arguments'"]), KEYLESS.iter().any(|(keyless, _)| *keyless == name));
-        assert_eq!(arguments.contains("'key'"), !is_keyless, "{name}: {arguments}");
-    }
-}
-
-#[test]
 fn flags_tell_what_a_command_does() {
     let (_server, mut c) = start();
     for (name, flags) in
         COMMANDS.iter().map(|(name, flags, ..)| (name, flags)).chain(KEYLESS.iter().map(|(name, flags)| (name, flags)))
     {
-        let info = c.run(&format!("COMMAND INFO {name}"));
-        let Value::Array(commands) = &info else { panic!("{name}") };
-        let Value::Array(fields) = &commands[0] else { panic!("{name} is no command: {}", show(&info)) };
-        let Value::Array(got) = &fields[2] else { panic!("{name}") };
-        let got: BTreeSet<_> = got.iter().map(show).collect();
+        let (got, _) = flags_and_categories(&mut c, name);
         for flag in ["write", "readonly", "denyoom", "fast", "blocking"] {
-            assert_eq!(got.contains(&format!("+{flag}")), flags.contains(&flag), "{name}: {flag}, has {got:?}");
+            assert_eq!(got.iter().any(|got| got == flag), flags.contains(&flag), "{name}: {flag}, has {got:?}");
         }
     }
 }

@@ -122,8 +122,7 @@ fn unloaded_during_a_backlog_it_leaves_a_set_that_the_next_one_drains() {
     let server = modular();
     let mut c = server.client();
     load(&mut c);
-    testkit::backlog(&mut c, "k", 50_000);
-    testkit::begin_draining(&mut c, "k", 50_000);
+    testkit::draining(&mut c, "k", 50_000);
     // The server refuses, because a timer is armed.
     let refused = c.reply("MODULE UNLOAD zeitset");
     assert!(refused.starts_with("!ERR "), "{refused}");

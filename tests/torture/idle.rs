@@ -25,12 +25,7 @@ fn start() -> Idle {
 impl Idle {
     /// Starts a client that waits for a job of queue `q` and claims it with a lease.
     fn waiting(&mut self, lease: &str) -> Client {
-        let blocked = |client: &mut Client| client.info_number("clients", "blocked_clients");
-        let before = blocked(&mut self.client);
-        let mut client = self.server.client();
-        client.send(&format!("ZQ.CLAIM 1 q LEASE {lease} BLOCK 0"));
-        eventually(PATIENCE, "a client waits", || blocked(&mut self.client) == before + 1);
-        client
+        self.server.waiting(&format!("ZQ.CLAIM 1 q LEASE {lease} BLOCK 0"))
     }
 
     /// Lets time pass, and waits until the server's cron has run.

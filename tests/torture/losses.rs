@@ -101,25 +101,6 @@ fn a_set_saved_while_its_marker_waits_to_be_restored_lives_on() {
 }
 
 #[test]
-fn members_are_what_they_were_and_go_when_they_were_due() {
-    each_loss(|mut lossy| {
-        let mut c = lossy.client();
-        c.run("ZEXP.ADD set 10s short 1h long 2h longer");
-        c.run("ZEXP.PERSIST set longer");
-        lossy.keep();
-        c.run("ZEXP.ADD set 2h short 1h new");
-        c.run("ZEXP.REM set longer long");
-        lossy.lose();
-        let mut c = lossy.client();
-        assert_eq!(c.int("ZEXP.CARD set"), 3, "{:?}", lossy.loss);
-        lossy.clock.advance(Duration::from_secs(11));
-        c.script(&[("ZEXP.MEMBERS set", "['long' 'longer']"), ("ZEXP.ADD set 1m new", "1")]);
-        lossy.clock.advance(Duration::from_secs(3600));
-        c.script(&[("ZEXP.MEMBERS set", "['longer']"), ("ZEXP.PTTL set longer", "[-1]")]);
-    });
-}
-
-#[test]
 fn a_limit_goes_on_from_what_it_had_and_takes_back_no_more_than_that() {
     each_loss(|mut lossy| {
         let mut c = lossy.client();
@@ -144,26 +125,6 @@ fn a_limit_goes_on_from_what_it_had_and_takes_back_no_more_than_that() {
             assert_eq!((verdict.allowed, verdict.remaining), (1, 0), "{:?}: {check}", lossy.loss);
             assert_eq!(c.verdict(&format!("ZRL.CHECK {check}")).allowed, 0);
         }
-    });
-}
-
-#[test]
-fn a_board_is_what_it_was_and_ties_go_on_being_broken() {
-    each_loss(|mut lossy| {
-        let mut c = lossy.client();
-        c.run("ZLB.CREATE board DIM score");
-        c.run("ZLB.SET board a 5 b 5 c 7");
-        lossy.keep();
-        c.run("ZLB.SET board d 5 a 9");
-        c.run("ZLB.REM board b");
-        lossy.lose();
-        let mut c = lossy.client();
-        c.script(&[
-            ("ZLB.RANGE board 0 -1 WITHVALUES", "[['c' 7] ['a' 5] ['b' 5]]"),
-            ("ZLB.SET board e 5 f 5", "2"),
-            ("ZLB.RANGE board 0 -1", "['c' 'a' 'b' 'e' 'f']"),
-            ("ZLB.GET board f", "[[4 5]]"),
-        ]);
     });
 }
 

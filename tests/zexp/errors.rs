@@ -32,23 +32,7 @@ fn zoo() -> (Server, Client) {
     (server, c)
 }
 
-/// server/rules.rs tries every command.
-#[test]
-fn keys_of_other_kinds_are_never_touched() {
-    let (server, mut c) = zoo();
-    let wrong = "!WRONGTYPE Operation against a key holding the wrong kind of value";
-    let mut lines = vec![("ZEXP.ADOPT string FORCE".to_owned(), wrong)];
-    for (key, error) in [("string", wrong), ("hash", wrong), ("plain", "!NOTEXPIRING "), ("ordinary", "!NOTEXPIRING ")]
-    {
-        lines.extend(["ZEXP.ADD KEY CAP 1 AT 1 a", "ZEXP.POP KEY 0"].map(|line| (line.replace("KEY", key), error)));
-    }
-    let lines: Vec<_> = lines.iter().map(|(line, error)| (line.as_str(), *error)).collect();
-    refused(&server, &mut c, &lines);
-    // The error names the command that helps.
-    let error = c.reply("ZEXP.ADD plain 5m a");
-    assert!(error.contains("ZEXP.ADOPT"), "{error}");
-}
-
+/// server/rules.rs tries every command on keys of other kinds.
 #[test]
 fn missing_unknown_repeated_and_contradictory_arguments_are_errors() {
     let (server, mut c) = zoo();
@@ -106,72 +90,54 @@ fn missing_unknown_repeated_and_contradictory_arguments_are_errors() {
             ("ZEXP.ADOPT plain PLUS 5m PLUS 5m", syntax),
             ("ZEXP.ADOPT plain FORCE FORCE", syntax),
             ("ZEXP.ADOPT plain NOW", syntax),
+            // One wrong pair.
+            ("ZEXP.ADD k 5m b 5m", "!ERR "),
+            ("ZEXP.ADD k 5m b c", "!ERR "),
+            ("ZEXP.ADD missing 5m b -1 c", "!ERR "),
+            // The calls would change nothing. The error names the command that helps.
+            ("ZEXP.POP hash 0", "!WRONGTYPE "),
+            ("ZEXP.POP plain 0", "!NOTEXPIRING "),
+            ("ZEXP.ADD ordinary CAP 1 AT 1 a", "!NOTEXPIRING key is an ordinary sorted set; use ZEXP.ADOPT "),
         ],
     );
 }
 
-/// Texts that are never durations. The unit tests of the parser try more.
-const BAD_DURATIONS: [&str; 6] = ["0", "0ms", "-5m", "five", "\"\"", "9007199254740992ms"];
-
+/// Where a duration, a time or a number stands, wrong ones are refused. The unit tests of the parsers try more.
 #[test]
-fn bad_durations_are_errors_wherever_one_stands() {
+fn wrong_durations_times_and_numbers_are_errors_wherever_they_stand() {
+    // A lifetime may be too large although it is a number, because it is added to the time.
+    const DURATIONS: &[&str] = &["0", "0ms", "-5m", "five", "\"\"", "9007199254740992ms"];
+    const LIFETIMES: &[&str] = &["9007199254740991ms", "9007199254740s", "104249991d"];
+    const TIMES: &[&str] = &[
+        "9007199254740992ms",
+        "9007199254740.992",
+        "18446744073709551615",
+        "18446744073709551616ms",
+        "-1",
+        "-1ms",
+        "now",
+    ];
+    const NUMBERS: &[&str] = &["1.0", "\"\"", "one", "9223372036854775808"];
     let (server, mut c) = zoo();
-    let lines: Vec<_> = [
-        "ZEXP.ADD k TTL c",
-        "ZEXP.ADD missing CAP 5 TTL c",
-        "ZEXP.EXPIRE k TTL a",
-        "ZEXP.EXPIRE missing TTL a",
-        "ZEXP.MEMBERS k WITHIN TTL",
-        "ZEXP.ADOPT plain PLUS TTL",
-    ]
-    .iter()
-    .flat_map(|line| BAD_DURATIONS.map(|ttl| line.replace("TTL", ttl)))
-    .collect();
-    let lines: Vec<_> = lines.iter().map(|line| (line.as_str(), "!ERR ")).collect();
-    refused(&server, &mut c, &lines);
-}
-
-#[test]
-fn a_lifetime_may_not_reach_beyond_the_last_millisecond_a_score_can_tell() {
-    let (server, mut c) = zoo();
-    refused(
-        &server,
-        &mut c,
-        &[
-            // A valid number, but too large as a duration from now.
-            ("ZEXP.ADD k 9007199254740991ms c", "!ERR "),
-            ("ZEXP.ADD k 9007199254740s c", "!ERR "),
-            ("ZEXP.ADD k 104249991d c", "!ERR "),
-            ("ZEXP.EXPIRE k 9007199254740991ms a", "!ERR "),
-            ("ZEXP.ADD k AT 9007199254740992ms c", "!ERR "),
-            ("ZEXP.ADD k AT 9007199254740.992 c", "!ERR "),
-            ("ZEXP.ADD k AT 18446744073709551615 c", "!ERR "),
-            ("ZEXP.ADD k AT 18446744073709551616ms c", "!ERR "),
-            ("ZEXP.ADD k AT -1 c", "!ERR "),
-            ("ZEXP.ADD k AT -1ms c", "!ERR "),
-            ("ZEXP.ADD k AT now c", "!ERR "),
-            ("ZEXP.EXPIRE k AT -1 a", "!ERR "),
-        ],
-    );
-}
-
-#[test]
-fn numbers_are_parsed_strictly() {
-    let (server, mut c) = zoo();
-    let bad = ["1.0", "\"\"", "one", "9223372036854775808"];
-    let mut lines: Vec<_> = [
-        "ZEXP.ADD k CAP ? 5m c",
-        "ZEXP.MEMBERS k LIMIT ? 1",
-        "ZEXP.MEMBERS k LIMIT 1 ?",
-        "ZEXP.RANDMEMBER k ?",
-        "ZEXP.POP k ?",
-    ]
-    .iter()
-    .flat_map(|line| bad.map(|number| line.replace('?', number)))
-    .collect();
-    lines.extend(
-        ["ZEXP.ADD k CAP -1 5m c", "ZEXP.POP k -1", "ZEXP.RANDMEMBER k -9223372036854775808"].map(str::to_owned),
-    );
+    let mut lines = Vec::new();
+    for (line, wrong) in [
+        ("ZEXP.ADD k ? c", [DURATIONS, LIFETIMES].concat()),
+        ("ZEXP.ADD k 5m b ? c", [DURATIONS, LIFETIMES].concat()),
+        ("ZEXP.ADD missing CAP 5 ? c", DURATIONS.to_vec()),
+        ("ZEXP.EXPIRE k ? a", [DURATIONS, LIFETIMES].concat()),
+        ("ZEXP.EXPIRE missing ? a", DURATIONS.to_vec()),
+        ("ZEXP.MEMBERS k WITHIN ?", DURATIONS.to_vec()),
+        ("ZEXP.ADOPT plain PLUS ?", DURATIONS.to_vec()),
+        ("ZEXP.ADD k AT ? c", TIMES.to_vec()),
+        ("ZEXP.EXPIRE k AT ? a", TIMES.to_vec()),
+        ("ZEXP.ADD k CAP ? 5m c", [NUMBERS, &["-1"]].concat()),
+        ("ZEXP.MEMBERS k LIMIT ? 1", NUMBERS.to_vec()),
+        ("ZEXP.MEMBERS k LIMIT 1 ?", NUMBERS.to_vec()),
+        ("ZEXP.RANDMEMBER k ?", [NUMBERS, &["-9223372036854775808"]].concat()),
+        ("ZEXP.POP k ?", [NUMBERS, &["-1"]].concat()),
+    ] {
+        lines.extend(wrong.iter().map(|wrong| line.replace('?', wrong)));
+    }
     let lines: Vec<_> = lines.iter().map(|line| (line.as_str(), "!ERR ")).collect();
     refused(&server, &mut c, &lines);
 }

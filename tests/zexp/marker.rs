@@ -86,20 +86,3 @@ fn a_set_whose_last_member_is_dead_needs_the_marker_within_a_second() {
         assert_eq!(c.trace("k"), before);
     }
 }
-
-#[test]
-fn plain_commands_may_read_an_expiring_set() {
-    let (_server, mut c) = start();
-    plant(&mut c, "k", &[("a", FAR), ("b", FAR + 1)]);
-    c.run("ZADD other 1 b");
-    c.script(&[
-        ("ZSCORE k a", format!("'{FAR}'")),
-        ("ZRANGE k 0 -1", "['a' 'b']".into()),
-        ("ZRANK k b", "1".into()),
-        ("ZCARD k", "2".into()),
-        ("ZINTERCARD 2 k other", "1".into()),
-        ("ZINTER 2 k other", "['b']".into()),
-        ("TYPE k", "+zset".into()),
-    ]);
-    assert_marked(&mut c, "k");
-}

@@ -1,6 +1,6 @@
 //! ZEXP.POP and ZEXP.REM: removal of live members.
 
-use testkit::{FAR, NEVER, assert_marked, pairs, plant, start};
+use testkit::{FAR, NEVER, assert_marked, plant, start};
 
 #[test]
 fn pop_takes_the_soonest_to_expire_first() {
@@ -35,27 +35,6 @@ fn pop_has_the_shapes_of_spop() {
     // In RESP3, SPOP replies a set. The reply of ZEXP.POP is ordered. The test accepts a set or an array.
     let reply = c3.reply("ZEXP.POP k 2");
     assert!(["['b']", "~['b']"].contains(&reply.as_str()), "{reply}");
-}
-
-#[test]
-fn pop_returns_no_expired_member() {
-    let (_server, mut c) = start();
-    let ago = c.now() - 1000;
-    plant(&mut c, "k", &[("x", ago), ("y", ago)]);
-    c.script(&[("ZEXP.POP k", "nil"), ("ZEXP.POP k 5", "[]")]);
-    plant(&mut c, "k", &[("x", ago), ("live", FAR)]);
-    c.script(&[("ZEXP.POP k 5", "['live']"), ("ZEXP.POP k", "nil")]);
-}
-
-#[test]
-fn pop_empties_large_sets_too() {
-    let (_server, mut c) = start();
-    let members: Vec<_> = (0..1000).map(|n| format!("{n:04}")).collect();
-    c.run(&format!("ZEXP.ADD k {}", pairs("1h", &members)));
-    assert_eq!(c.strings("ZEXP.POP k 700"), members[..700]);
-    assert_marked(&mut c, "k");
-    assert_eq!(c.strings("ZEXP.POP k 700"), members[700..]);
-    c.script(&[("EXISTS k", "0")]);
 }
 
 #[test]

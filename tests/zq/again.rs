@@ -53,9 +53,7 @@ fn a_push_behind_a_claim_becomes_a_job_when_the_claim_ends() {
 fn a_client_that_waits_gets_the_next_run_at_the_ack() {
     let (server, mut c) = start();
     let token = claimed(&mut c, "", "1h");
-    let mut waiting = server.client();
-    waiting.send("ZQ.CLAIM 1 q LEASE 1h BLOCK 0");
-    c.wait_for_blocked(1);
+    let mut waiting = server.waiting("ZQ.CLAIM 1 q LEASE 1h BLOCK 0");
     c.run(&format!("ZQ.ACK q a {token}"));
     let reply = waiting.receive();
     assert!(reply.contains("'a'") && reply.contains("'two'"), "{reply}");
@@ -85,29 +83,6 @@ fn a_push_behind_a_job_that_dies_with_its_lease_becomes_a_job() {
             eventually(PATIENCE, "zq.dead", || listener.pushes().iter().any(|message| message.contains("'q'")));
             assert_agree(&server, &[&replica]);
         }
-    }
-    assert_agree(&server, &[]);
-}
-
-#[test]
-fn a_push_that_waits_goes_wherever_its_queue_goes() {
-    let (mut server, mut c) = start_keeping_aof();
-    let token = claimed(&mut c, "GROUP g", "1h");
-    c.run("ZQ.PUSH q three ID a PRIORITY 3 GROUP other TTL 1h DELAY 1h AGAIN");
-    let dump = c.dump("q");
-    c.restore("restored", 0, &dump);
-    c.run("COPY q copied");
-    c.run("RENAME q renamed");
-    c.run("CONFIG SET aof-use-rdb-preamble no");
-    c.rewrite_aof();
-    server.restart();
-    let mut c = server.client();
-    for key in ["restored", "copied", "renamed"] {
-        assert_eq!(job(&mut c, key), waits_behind("three"));
-        c.script(&[(format!("ZQ.ACK {key} a {token}"), "1")]);
-        let get = format!("ZQ.GET {key} a");
-        assert_eq!((c.text_field(&get, "state"), c.text_field(&get, "group")), ("delayed".into(), "other".into()));
-        assert_eq!((c.field(&get, "ttl_ms"), c.field(&get, "priority")), (3_600_000, 3));
     }
     assert_agree(&server, &[]);
 }

@@ -1,7 +1,7 @@
 //! Waiting clients, leases and windows while the clocks advance by months, and after steps of the wall clock.
 
 use std::time::Duration;
-use testkit::{Client, Clock, PATIENCE, Server, eventually};
+use testkit::{Client, Clock, Server};
 
 const HOUR_MS: i64 = 3_600_000;
 const DAY: Duration = Duration::from_secs(86_400);
@@ -24,15 +24,6 @@ impl World {
         self.client.info_number("clients", "blocked_clients")
     }
 
-    /// Starts a client that waits. Its reply is read later.
-    fn waiter(&mut self, line: &str) -> Client {
-        let before = self.blocked();
-        let mut client = self.server.client();
-        client.send(line);
-        eventually(PATIENCE, "a client waits", || self.blocked() == before + 1);
-        client
-    }
-
     fn advance(&mut self, time: Duration) {
         self.clock.advance(time);
         self.client.wait_for_cron();
@@ -47,43 +38,21 @@ fn assert_gets(client: &mut Client, id: &str) {
 
 const WAIT: &str = "ZQ.CLAIM 1 q LEASE 1m BLOCK 0";
 
-/// Redis 7.2 to Valkey 8.0 never fire a timer of 24.8 days or more.
-#[test]
-fn a_queue_alone_wakes_clients_for_jobs_weeks_off() {
-    let mut world = start();
-    world.client.run("ZQ.PUSH q x ID 27 DELAY 27d");
-    world.client.run("ZQ.PUSH q x ID 60 DELAY 60d");
-    let (mut first, mut second) = (world.waiter(WAIT), world.waiter(WAIT));
-    world.advance(DAY * 27);
-    assert_gets(&mut first, "27");
-    world.client.run("ZQ.CANCEL q 27");
-    assert_eq!(world.blocked(), 1);
-    world.advance(DAY * 33);
-    assert_gets(&mut second, "60");
-}
-
 /// A timer counts by the monotonic clock, and is not told that the wall clock was set.
 #[test]
 fn clients_that_wait_learn_that_the_wall_clock_was_set_forward() {
     let mut world = start();
-    // A near due time, for which a timer is armed, and a far one.
-    for (delay, step) in [("1h", HOUR_MS), ("60d", 60 * 24 * HOUR_MS), ("20s", 30_000)] {
-        world.client.run(&format!("ZQ.PUSH q x ID a DELAY {delay}"));
-        let mut waiter = world.waiter(WAIT);
+    // A near due time, for which a timer is armed, and far ones. The last job is due when its lease expires.
+    for (delay, step) in [("1h", HOUR_MS), ("60d", 60 * 24 * HOUR_MS), ("20s", 30_000), ("lease", HOUR_MS + 1)] {
+        match delay {
+            "lease" => world.client.run_all(["ZQ.PUSH q x ID a", "ZQ.CLAIM 1 q LEASE 1h"]),
+            delay => drop(world.client.run(&format!("ZQ.PUSH q x ID a DELAY {delay}"))),
+        }
+        let mut waiter = world.server.waiting(WAIT);
         world.clock.step_wall(step);
         assert_gets(&mut waiter, "a");
         world.client.run("DEL q");
     }
-}
-
-#[test]
-fn leases_expire_when_the_wall_clock_is_set_forward() {
-    let mut world = start();
-    world.client.run("ZQ.PUSH q x ID a");
-    world.client.run("ZQ.CLAIM 1 q LEASE 1h");
-    let mut waiter = world.waiter(WAIT);
-    world.clock.step_wall(HOUR_MS + 1);
-    assert_gets(&mut waiter, "a");
 }
 
 /// A timer of the server is armed for a time of the clock before the step.
@@ -91,7 +60,7 @@ fn leases_expire_when_the_wall_clock_is_set_forward() {
 fn a_job_due_soon_is_served_on_time_after_the_wall_clock_was_set_back_and_forward() {
     let mut world = start();
     world.client.run("ZQ.PUSH q x ID a DELAY 1400ms");
-    let mut waiter = world.waiter(WAIT);
+    let mut waiter = world.server.waiting(WAIT);
     world.clock.step_wall(-HOUR_MS);
     world.client.wait_for_cron();
     // Due times are times of the wall clock, so job `a` now has to wait an hour longer. Job `b` was pushed after the
@@ -99,7 +68,7 @@ fn a_job_due_soon_is_served_on_time_after_the_wall_clock_was_set_back_and_forwar
     world.client.run("ZQ.PUSH q x ID b DELAY 300ms");
     assert_gets(&mut waiter, "b");
     world.client.run("ZQ.CANCEL q b");
-    let mut waiter = world.waiter(WAIT);
+    let mut waiter = world.server.waiting(WAIT);
     world.clock.step_wall(HOUR_MS);
     assert_gets(&mut waiter, "a");
 }
@@ -111,7 +80,7 @@ fn rate_opens_for_a_client_that_waits_although_the_wall_clock_was_set_back() {
     world.client.run("ZQ.PUSH q x ID a");
     world.client.run("ZQ.PUSH q x ID b");
     world.client.run("ZQ.CLAIM 1 q LEASE 1h");
-    let mut waiter = world.waiter(WAIT);
+    let mut waiter = world.server.waiting(WAIT);
     world.clock.step_wall(-HOUR_MS);
     world.client.wait_for_cron();
     // The cron checks the queue after the step and shortens the wait. One window later, RATE allows a claim.
@@ -122,26 +91,10 @@ fn rate_opens_for_a_client_that_waits_although_the_wall_clock_was_set_back() {
 }
 
 #[test]
-fn a_job_that_recurs_every_sixty_days_does() {
-    let mut world = start();
-    world.client.run("ZQ.PUSH q x ID a EVERY 60d");
-    for _ in 0..3 {
-        let token = world.client.claim("ZQ.CLAIM 1 q LEASE 1m");
-        world.client.script(&[(format!("ZQ.ACK q a {token}"), "1")]);
-        let mut waiter = world.waiter("ZQ.CLAIM 1 q LEASE 1ms BLOCK 365d");
-        world.advance(DAY * 59);
-        assert_eq!(world.blocked(), 1);
-        world.advance(DAY);
-        assert_gets(&mut waiter, "a");
-        world.advance(Duration::from_secs(1));
-    }
-}
-
-#[test]
 fn a_client_waits_for_a_year_if_it_wants_to() {
     let mut world = start();
-    let mut year = world.waiter("ZQ.CLAIM 1 q LEASE 1m BLOCK 365d");
-    let mut longest = world.waiter("ZQ.CLAIM 1 q LEASE 1m BLOCK 9000000000000000ms");
+    let mut year = world.server.waiting("ZQ.CLAIM 1 q LEASE 1m BLOCK 365d");
+    let mut longest = world.server.waiting("ZQ.CLAIM 1 q LEASE 1m BLOCK 9000000000000000ms");
     world.advance(DAY * 364);
     assert_eq!(world.blocked(), 2);
     world.advance(DAY);
@@ -149,4 +102,19 @@ fn a_client_waits_for_a_year_if_it_wants_to() {
     assert_eq!(world.blocked(), 1);
     world.client.run("ZQ.PUSH q x ID a");
     assert_gets(&mut longest, "a");
+}
+
+#[test]
+fn a_token_is_the_time_in_microseconds_or_more() {
+    let World { clock, server: _server, client: mut c } = start();
+    let mut last = 0;
+    for step in [0, 0, 3_600_000, -7_200_000, 0, 60_000, 8_000_000] {
+        clock.step_wall(step);
+        let now = c.now();
+        c.run("ZQ.PUSH q x");
+        let token = c.claim("ZQ.CLAIM 1 q LEASE 1h");
+        assert!(token > last && token >= now * 1000, "{token} after {last}, {now} ms");
+        last = token;
+    }
+    assert!(last < (c.now() + 1) * 1000, "as far ahead as it must be: {last}");
 }

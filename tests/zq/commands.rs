@@ -1,8 +1,7 @@
 //! All ZQ commands and their options: the replies and their form, and refused calls.
 
-use crate::server::surface::map;
+use crate::server::described::commands;
 use redis::Value;
-use std::collections::BTreeMap;
 use testkit::{Server, assert_agree, show, start, start_keeping_aof};
 
 #[test]
@@ -156,18 +155,12 @@ fn config_sets_what_is_given_and_makes_the_key() {
 fn every_setting_is_shown_stored_and_replicated() {
     let (server, mut c) = start_keeping_aof();
     let replica = Server::builder().replica_of(&server);
-    let docs = map(&c.run("COMMAND DOCS zq.config"));
-    let docs = map(docs.values().next().expect("the command is known"));
-    let Value::Array(arguments) = &docs["'arguments'"] else { panic!("{docs:?}") };
-    let word = |argument: &BTreeMap<String, Value>, field| show(&argument[field]).trim_matches('\'').to_owned();
+    let config = commands(&mut c).into_iter().find(|command| command.name.eq_ignore_ascii_case("zq.config"));
     let mut all = "ZQ.CONFIG q".to_owned();
-    for argument in arguments[1..].iter().map(map) {
-        let token = word(&argument, "'token'");
-        let parts = match argument.get("'arguments'") {
-            Some(Value::Array(parts)) if word(&argument, "'type'") == "block" => parts.iter().map(map).collect(),
-            _ => vec![argument],
-        };
-        let values = parts.iter().map(|part| match word(part, "'type'").as_str() {
+    for argument in &config.expect("the command is known").arguments[1..] {
+        let token = argument.token.as_ref().expect("a setting begins with its name");
+        let parts = if argument.kind == "block" { &argument.parts[..] } else { std::slice::from_ref(argument) };
+        let values = parts.iter().map(|part| match part.kind.as_str() {
             "integer" => "7",
             "string" => "7s",
             "oneof" => "yes",
@@ -301,64 +294,6 @@ fn commands_on_a_missing_key_leave_it_missing() {
         ("EXISTS q", "0"),
     ]);
     assert_eq!(c.info_number("persistence", "rdb_changes_since_last_save"), 0);
-}
-
-#[test]
-fn a_claim_that_gets_nothing_breaks_no_watch() {
-    let (server, mut c) = start();
-    let mut other = server.client();
-    c.run("ZQ.PUSH q x DELAY 1h");
-    c.run("WATCH q");
-    other.script(&[("ZQ.CLAIM 1 q LEASE 1", "[]"), ("ZQ.ACK q a 1", "0"), ("ZQ.CANCEL q nobody", "0")]);
-    c.script(&[("MULTI", "+OK"), ("PING", "+QUEUED"), ("EXEC", "[+PONG]"), ("WATCH q", "+OK")]);
-    other.run("ZQ.PUSH q y");
-    c.script(&[("MULTI", "+OK"), ("PING", "+QUEUED"), ("EXEC", "nil")]);
-}
-
-#[test]
-fn keyspace_events_tell_what_happened() {
-    let (server, mut c) = start();
-    c.run("CONFIG SET notify-keyspace-events Ed");
-    let mut listener = server.resp3();
-    listener.psubscribe("__keyevent@0__:*");
-    c.run("ZQ.PUSH q x ID a");
-    let token = c.claim("ZQ.CLAIM 1 q LEASE 1m");
-    c.run(&format!("ZQ.EXTEND q 2m a {token}"));
-    c.run(&format!("ZQ.NACK q a {token} DEAD"));
-    c.run("ZQ.REDRIVE q");
-    let token = c.claim("ZQ.CLAIM 1 q LEASE 1m");
-    c.run(&format!("ZQ.NACK q a {token}"));
-    c.run("ZQ.RESCHEDULE q a AT 5");
-    let token = c.claim("ZQ.CLAIM 1 q LEASE 1m");
-    c.run(&format!("ZQ.ACK q a {token} b 1"));
-    c.run("ZQ.CONFIG q MAXLEN 5");
-    c.run("ZQ.PUSH q x ID a");
-    c.run("ZQ.CANCEL q a");
-    c.run("ZQ.CANCEL q a");
-    c.run("ZQ.CLAIM 1 q LEASE 1");
-    let events: Vec<_> = listener
-        .pushes()
-        .iter()
-        .filter_map(|push| Some(push.split("__:").last()?.split('\'').next()?.to_owned()))
-        .collect();
-    assert_eq!(
-        events,
-        [
-            "zq.push",
-            "zq.claim",
-            "zq.extend",
-            "zq.dead",
-            "zq.redrive",
-            "zq.claim",
-            "zq.nack",
-            "zq.reschedule",
-            "zq.claim",
-            "zq.ack",
-            "zq.config",
-            "zq.push",
-            "zq.cancel"
-        ]
-    );
 }
 
 /// server/surface.rs and server/access.rs test the other properties of keys, flags and rights.

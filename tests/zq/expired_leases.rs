@@ -63,9 +63,7 @@ fn a_job_whose_lease_expired_waits_for_its_backoff() {
         world.c.script(&[("ZQ.CLAIM 1 q LEASE 1m", "[]")]);
         assert_eq!(world.everywhere("ZQ.PEEK q DELAYED"), format!("[['a' {due} 0 {hours} 'x']]"));
         // A waiting client gets the job when it is due.
-        let mut waiter = world.server.client();
-        waiter.send("ZQ.CLAIM 1 q LEASE 1m BLOCK 0");
-        world.c.wait_for_blocked(1);
+        let mut waiter = world.server.waiting("ZQ.CLAIM 1 q LEASE 1m BLOCK 0");
         let left = u64::try_from(due - world.c.now()).expect("it lies ahead");
         world.clock.advance(Duration::from_millis(left));
         let reply = waiter.receive();

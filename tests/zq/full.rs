@@ -48,9 +48,7 @@ fn workers_go_on_and_an_operator_can_pause_over_maxmemory() {
 fn a_client_that_waits_is_served_over_maxmemory() {
     let (server, mut c) = start_keeping_aof();
     c.run("ZQ.PUSH q x ID a DELAY 1h");
-    let mut waiter = server.client();
-    waiter.send("ZQ.CLAIM 1 q LEASE 1m BLOCK 0");
-    c.wait_for_blocked(1);
+    let mut waiter = server.waiting("ZQ.CLAIM 1 q LEASE 1m BLOCK 0");
     fill_up(&mut c);
     c.run("ZQ.RESCHEDULE q a DELAY 0");
     assert!(waiter.receive().starts_with("[['q' 'a' "));

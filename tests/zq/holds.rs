@@ -1,9 +1,8 @@
-//! Held groups: ZQ.HOLD, NACK with HOLD, and holds after a failover or a crash. Also PEEK, CLEAN and REDRIVE with
-//! GROUP.
+//! Held groups: ZQ.HOLD, NACK with HOLD. Also PEEK, CLEAN and REDRIVE with GROUP.
 
 use redis::Value;
 use std::time::Duration;
-use testkit::{Client, Clock, PATIENCE, Server, assert_agree, eventually, show, start};
+use testkit::{Client, Clock, Server, show, start};
 
 /// Returns the IDs of claimed jobs.
 fn claimed(c: &mut Client, line: &str) -> Vec<String> {
@@ -64,9 +63,7 @@ fn a_waiting_client_gets_a_job_when_the_hold_ends_or_is_released() {
     for is_released in [true, false] {
         c.run("ZQ.PUSH q x ID a1 GROUP a");
         c.run("ZQ.HOLD q a 1h");
-        let mut waiting = server.client();
-        waiting.send("ZQ.CLAIM 1 q LEASE 9h BLOCK 0");
-        c.wait_for_blocked(1);
+        let mut waiting = server.waiting("ZQ.CLAIM 1 q LEASE 9h BLOCK 0");
         if is_released {
             c.run("ZQ.HOLD q a 0");
         } else {
@@ -105,36 +102,6 @@ fn a_job_given_back_holds_its_group() {
     c.run("ZQ.HOLD q a 2h");
     c.script(&[(format!("ZQ.NACK q a2 {token} DEAD HOLD 1s"), "1")]);
     assert!(held_until(&mut c, "q", "a") > until);
-}
-
-#[test]
-fn a_hold_is_the_same_on_replicas_and_after_crashes() {
-    let mut master = Server::builder().config("appendonly yes").start();
-    let replica = Server::builder().replica_of(&master);
-    let mut c = master.client();
-    plant(&mut c);
-    c.script(&[("ZQ.HOLD q a 1h", "1"), ("ZQ.HOLD q \"\" 2h", "1"), ("ZQ.HOLD q b 1ms", "1")]);
-    let token = {
-        eventually(PATIENCE, "the hold of b ends", || held_until(&mut c, "q", "b").is_none());
-        c.claim("ZQ.CLAIM 1 q LEASE 1h")
-    };
-    c.script(&[(format!("ZQ.NACK q b1 {token} HOLD 3h"), "1")]);
-    let dump = c.dump("q");
-    c.restore("copy", 0, &dump);
-    replica.wait_for_sync(&master);
-    let expected = show(&c.run("ZQ.GROUPS q"));
-    assert!(!expected.contains("nil"), "{expected}");
-    assert_eq!(show(&c.run("ZQ.GROUPS copy")), expected);
-    assert_agree(&master, &[&replica]);
-    for is_rewritten in [false, true] {
-        if is_rewritten {
-            c.rewrite_aof();
-        }
-        master.crash_and_restart();
-        c = master.client();
-        assert_eq!(show(&c.run("ZQ.GROUPS q")), expected, "rewritten: {is_rewritten}");
-    }
-    assert!(claimed(&mut c, "ZQ.CLAIM 1 q LEASE 1h COUNT 9").is_empty());
 }
 
 #[test]

@@ -1,7 +1,6 @@
-//! The names of the queues after events and after loading: an AOF with commands after its base file, RESTORE, a replica
-//! that loads a new dataset while it keeps the old one.
+//! The names of the queues after loading: an AOF with commands after its base file, RESTORE.
 
-use testkit::{Client, PATIENCE, Server, eventually, start, start_keeping_aof};
+use testkit::{Client, PATIENCE, eventually, start, start_keeping_aof};
 
 #[test]
 fn an_aof_whose_tail_moves_other_keys_loses_no_queue() {
@@ -83,43 +82,4 @@ fn a_restore_whose_ttl_has_passed_leaves_nothing_behind() {
     let after = restore(&mut c, CALLS);
     assert!(after - before < 500_000, "{} bytes more after {CALLS} calls", after - before);
     c.script(&[("ZQ.LIST", "['q']"), ("DBSIZE", "1")]);
-}
-
-/// The replica is writable, so that commands can move keys while it loads the new dataset.
-#[test]
-fn moves_on_a_replica_that_loads_next_to_its_old_data_lose_no_queue() {
-    const QUEUES: usize = 300;
-    let master =
-        Server::builder().keeping_aof().config("repl-diskless-sync yes").config("repl-backlog-size 16kb").start();
-    let replica = Server::builder()
-        .keeping_aof()
-        .config("repl-diskless-load swapdb")
-        .config("replica-read-only no")
-        .config("loading-process-events-interval-bytes 1024")
-        .replica_of(&master);
-    replica.wait_for_sync(&master);
-    let (mut m, mut r) = (master.client(), replica.client());
-    m.run("ZQ.PUSH old x");
-    for n in 0..QUEUES {
-        m.run(&format!("ZQ.PUSH queue{n} x"));
-    }
-    replica.wait_for_sync(&master);
-    r.run("SET a0 1");
-    r.run("CONFIG SET key-load-delay 2000");
-    for line in ["MULTI", "CLIENT KILL TYPE replica", "DEL old", "ZQ.PUSH new x"] {
-        m.run(line);
-    }
-    m.run(&format!("SET filler {}", "x".repeat(100_000)));
-    m.run("EXEC");
-    eventually(PATIENCE, "the replica loads", || r.info_number("persistence", "async_loading") == 1);
-    let mut moves = 0;
-    while r.info_number("persistence", "async_loading") == 1 {
-        moves += usize::from(r.try_run(&format!("RENAME a{moves} a{}", moves + 1)).is_ok());
-    }
-    assert!(moves > 0, "keys were renamed meanwhile");
-    r.run("CONFIG SET key-load-delay 0");
-    replica.wait_for_sync(&master);
-    let mut names: Vec<_> = (0..QUEUES).map(|n| format!("queue{n}")).chain(["new".into()]).collect();
-    names.sort();
-    assert_eq!(r.strings("ZQ.LIST COUNT 1000"), names);
 }

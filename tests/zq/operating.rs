@@ -147,3 +147,17 @@ fn a_page_that_lies_far_behind_is_an_error_that_says_what_to_do() {
     }
     assert_eq!(c.ids("ZQ.PEEK mixed AFTER 2998"), ["3000"], "one priority is left");
 }
+
+#[test]
+fn memory_is_told() {
+    let (_server, mut c) = start();
+    c.run("ZQ.CONFIG q PAUSED yes");
+    let empty = c.int("MEMORY USAGE q");
+    let payload = "x".repeat(1000);
+    for _ in 0..200 {
+        c.run(&format!("ZQ.PUSH q {payload}"));
+    }
+    let full = c.int("MEMORY USAGE q");
+    assert!((200_000..300_000).contains(&(full - empty)), "{empty} {full}");
+    c.script(&[("UNLINK q", "1"), ("EXISTS q", "0")]);
+}

@@ -1,44 +1,66 @@
 //! The effects of queues on replicas and the AOF: absolute values, and no effect of a call that changes nothing.
 
-use testkit::{Job, Server, Stream, assert_agree, start, start_keeping_aof};
+use testkit::{Client, Job, Server, Stream, Witness, assert_agree, start, start_keeping_aof};
 
+/// Returns the token and the deadline of the claimed job of `q`.
+fn lease(c: &mut Client) -> [String; 2] {
+    let page = c.reply("ZQ.PEEK q CLAIMED WITHLEASE");
+    let mut words = page.trim_end_matches(']').rsplit(' ').map(str::to_owned);
+    let deadline = words.next().unwrap_or_default();
+    [words.next().unwrap_or_default(), deadline]
+}
+
+/// A call is replicated as one effect with final values. The event has the name of the command.
 #[test]
 fn effects_are_replicated_and_nothing_else() {
     let (server, mut c) = start_keeping_aof();
-    let mut stream = Stream::attach(&server);
-    c.run("ZQ.PUSH q hello ID a AT 5 PRIORITY -2 MAXATTEMPTS 3");
-    let told = stream.take();
-    assert_eq!(told.len(), 1);
-    assert!(told[0].starts_with("ZQ.APPLY q 1"), "{told:?}");
-    assert!(told[0].ends_with(" PUSH a hello 5000 -2 3 0"), "{told:?}");
-    let made = c.string("ZQ.PUSH q x DELAY 1h EVERY 1m");
-    assert!(stream.take()[0].contains(&format!(" PUSHAUTO {made} x ")));
-    let Job { token, deadline, .. } = c.job("ZQ.CLAIM 1 q LEASE 1m");
-    assert!(stream.take()[0].ends_with(&format!(" CLAIM a {token} {deadline}")));
-    for line in [
-        "ZQ.CLAIM 1 q LEASE 1m".to_owned(),
-        "ZQ.ACK q a 1 b 2".to_owned(),
-        "ZQ.CANCEL q nobody".to_owned(),
-        "ZQ.REDRIVE q".to_owned(),
-        "ZQ.HOLD q none 1h".to_owned(),
-        "ZQ.HOLD q \"\" 0".to_owned(),
-        "ZQ.HOLD none a 1h".to_owned(),
-        "ZQ.PUSH q x ID a".to_owned(),
-        "ZQ.STATS q".to_owned(),
-        "ZQ.PEEK q".to_owned(),
-        "ZQ.CONFIG q MAXLEN 0".to_owned(),
-        format!("ZQ.RESCHEDULE q {made} PRIORITY 0"),
-        "ZQ.CONFIG q".to_owned(),
+    let mut witness = Witness::of(&server, "q", "ZQ.STATS q");
+    for (line, effect) in [
+        ("ZQ.PUSH q hello ID a AT 5 PRIORITY -2 MAXATTEMPTS 3", "PUSH a hello 5000 -2 3 0"),
+        ("ZQ.PUSH q x AT 4102444800 EVERY 1m", "PUSHAUTO MADE x 4102444800000 0 0 60000"),
+        ("ZQ.CLAIM 1 q LEASE 1m", "CLAIM a TOKEN DEADLINE"),
+        ("ZQ.CLAIM 1 q LEASE 1m", ""),
+        ("ZQ.ACK q a 1 b 2", ""),
+        ("ZQ.CANCEL q nobody", ""),
+        ("ZQ.REDRIVE q", ""),
+        ("ZQ.HOLD q none 1h", ""),
+        ("ZQ.HOLD q \"\" 0", ""),
+        ("ZQ.HOLD none a 1h", ""),
+        ("ZQ.PUSH q x ID a", ""),
+        ("ZQ.STATS q", ""),
+        ("ZQ.PEEK q", ""),
+        ("ZQ.CONFIG q MAXLEN 0", ""),
+        ("ZQ.RESCHEDULE q MADE PRIORITY 0", ""),
+        ("ZQ.CONFIG q", ""),
+        ("ZQ.EXTEND q 2m a TOKEN", "EXTEND a DEADLINE"),
+        ("ZQ.NACK q a TOKEN DEAD", "DEAD a"),
+        ("ZQ.REDRIVE q", "REDRIVE 1"),
+        ("ZQ.CONFIG q PAUSED yes", "CONFIGURE paused 1"),
+        ("ZQ.CONFIG q PAUSED no", "CONFIGURE"),
+        ("ZQ.CLAIM 1 q LEASE 1m", "CLAIM a TOKEN DEADLINE"),
+        ("ZQ.NACK q a TOKEN AT 5", "RETRY a 5000"),
+        ("ZQ.RESCHEDULE q a AT 6", "MOVE a 6000 -"),
+        ("ZQ.CLAIM 1 q LEASE 1m", "CLAIM a TOKEN DEADLINE"),
+        ("ZQ.ACK q a TOKEN b 1", "ACK a"),
+        ("ZQ.CANCEL q MADE MADE", "CANCEL MADE"),
+        ("ZQ.CANCEL q MADE", ""),
     ] {
-        c.run(&line);
-        assert_eq!(stream.take(), Vec::<String>::new(), "{line}");
+        let made = c.ids("ZQ.PEEK q DELAYED").pop().unwrap_or_default();
+        let call = line.replace("TOKEN", &lease(&mut c)[0]).replace("MADE", &made);
+        let told = witness.call(&mut c, &call);
+        if effect.is_empty() {
+            assert_eq!((told.commands, told.events), (vec![], vec![]), "{line}");
+            continue;
+        }
+        let made = c.ids("ZQ.PEEK q DELAYED").pop().unwrap_or(made);
+        let [token, deadline] = lease(&mut c);
+        let effect = effect.replace("TOKEN", &token).replace("DEADLINE", &deadline).replace("MADE", &made);
+        let [command] = &told.commands[..] else { panic!("{line}: {told:?}") };
+        assert!(command.starts_with("ZQ.APPLY q 1") && command.ends_with(&format!(" {effect}")), "{line}: {command}");
+        let event =
+            if effect == "DEAD a" { "zq.dead" } else { &line.split(' ').next().expect("a word").to_lowercase() };
+        assert_eq!(told.events, [format!("{event} q")], "{line}");
     }
-    c.run(&format!("ZQ.NACK q a {token} DEAD"));
-    assert!(stream.take()[0].ends_with(" DEAD a"));
-    c.run("ZQ.REDRIVE q");
-    assert!(stream.take()[0].ends_with(" REDRIVE 1"));
-    c.run("ZQ.CONFIG q PAUSED yes");
-    assert!(stream.take()[0].ends_with(" CONFIGURE paused 1"));
     assert_agree(&server, &[]);
 }
 
@@ -46,11 +68,9 @@ fn effects_are_replicated_and_nothing_else() {
 fn a_blocked_claim_is_replicated_when_it_is_served() {
     let (server, mut c) = start_keeping_aof();
     let mut stream = Stream::attach(&server);
-    let mut waiter = server.client();
-    let thread = std::thread::spawn(move || waiter.reply("ZQ.CLAIM 1 q LEASE 1m BLOCK 0"));
-    c.wait_for_blocked(1);
+    let mut waiter = server.waiting("ZQ.CLAIM 1 q LEASE 1m BLOCK 0");
     c.run("ZQ.PUSH q x ID a DELAY 50ms");
-    thread.join().unwrap();
+    waiter.receive();
     let told = stream.take().join("\n");
     assert!(told.contains(" PUSH a x ") && told.contains(" CLAIM a "), "{told}");
     assert_agree(&server, &[]);

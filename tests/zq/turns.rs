@@ -1,35 +1,14 @@
 //! Which waiting client is served, and from which of its queues. No client waits because another one has disconnected.
 
-use super::blocking::{WAIT, blocked, has_run_another};
-use redis::Pipeline;
+use super::blocking::{WAIT, blocked};
 use std::time::{Duration, Instant};
-use testkit::{Client, PATIENCE, Server, eventually, start};
+use testkit::{Client, PATIENCE, eventually, start};
 
 /// If a woken client has not claimed within two seconds, the module checks the key again. A shorter time shows that no
 /// such check was needed.
 const AT_ONCE: Duration = Duration::from_millis(1500);
 
 const BOTH: &str = "ZQ.CLAIM 2 z-high a-low LEASE 1m BLOCK 0";
-
-fn pipeline(lines: &[&str]) -> Pipeline {
-    let mut pipeline = redis::pipe();
-    for line in lines {
-        let mut words = line.split(' ');
-        let mut command = redis::cmd(words.next().unwrap());
-        words.for_each(|word| _ = command.arg(word));
-        pipeline.add_command(command);
-    }
-    pipeline
-}
-
-/// Starts a client that waits. Returns the client and its ID.
-fn waiting(server: &Server, c: &mut Client, line: &str) -> (Client, i64) {
-    let mut client = server.client();
-    let id = client.int("CLIENT ID");
-    client.send(line);
-    eventually(PATIENCE, "the client waits", || has_run_another(c, id));
-    (client, id)
-}
 
 fn jobs(c: &mut Client, key: &str, count: usize, at: i64) {
     for n in 0..count {
@@ -59,7 +38,7 @@ fn clients_are_served_from_their_first_queue_that_has_a_job() {
                     }
                 }
             }
-            let clients = (0..CLIENTS).map(|_| waiting(&server, &mut c, BOTH).0).collect();
+            let clients = (0..CLIENTS).map(|_| server.waiting(BOTH)).collect();
             if way != "leases" || c.now() < at {
                 break clients;
             }
@@ -78,7 +57,7 @@ fn clients_are_served_from_their_first_queue_that_has_a_job() {
             }
             "transaction" => {
                 let pushes = ["ZQ.PUSH a-low x", "ZQ.PUSH z-high x"].repeat(CLIENTS);
-                c.pipe(pipeline(&pushes).atomic());
+                c.run_all([&["MULTI"][..], &pushes, &["EXEC"]].concat());
             }
             _ => {}
         }
@@ -95,9 +74,8 @@ fn a_client_takes_a_job_of_its_lesser_queue_only_when_its_first_has_none_for_it(
     let (server, mut c) = start();
     for (high, low) in [(6, 3), (4, 3), (2, 3)] {
         c.run("FLUSHALL");
-        let mut first: Vec<_> =
-            (0..3).map(|_| waiting(&server, &mut c, "ZQ.CLAIM 1 z-high LEASE 1m BLOCK 0").0).collect();
-        let mut both: Vec<_> = (0..3).map(|_| waiting(&server, &mut c, BOTH).0).collect();
+        let mut first: Vec<_> = (0..3).map(|_| server.waiting("ZQ.CLAIM 1 z-high LEASE 1m BLOCK 0")).collect();
+        let mut both: Vec<_> = (0..3).map(|_| server.waiting(BOTH)).collect();
         let pushes = format!(
             "for n = 1, {low} do redis.call('ZQ.PUSH', 'a-low', n) end for n = 1, {high} do redis.call('ZQ.PUSH', 'z-high', n) end"
         );
@@ -113,8 +91,8 @@ fn a_client_takes_a_job_of_its_lesser_queue_only_when_its_first_has_none_for_it(
 #[test]
 fn a_client_that_is_unblocked_after_a_push_gets_its_job() {
     let (server, mut c) = start();
-    let (mut client, id) = waiting(&server, &mut c, WAIT);
-    c.pipe(&pipeline(&["ZQ.PUSH q x ID a", &format!("CLIENT UNBLOCK {id}")]));
+    let mut client = server.waiting(WAIT);
+    c.run_all(["ZQ.PUSH q x ID a", &format!("CLIENT UNBLOCK {}", client.id)]);
     let reply = client.receive();
     assert!(reply.starts_with("[['q' 'a' "), "{reply}");
     // The client got one job only, so the next job stays in the queue.
@@ -129,12 +107,11 @@ fn the_next_in_line_is_served_at_once_when_the_first_goes_in_the_same_turn() {
     let (server, mut c) = start();
     for goes_first in [true, false] {
         for _ in 0..5 {
-            let (first, id) = waiting(&server, &mut c, WAIT);
-            let (mut second, _) = waiting(&server, &mut c, WAIT);
-            let kill = format!("CLIENT KILL ID {id}");
+            let (first, mut second) = (server.waiting(WAIT), server.waiting(WAIT));
+            let kill = format!("CLIENT KILL ID {}", first.id);
             let lines = if goes_first { [&kill, "ZQ.PUSH q x ID a"] } else { ["ZQ.PUSH q x ID a", &kill] };
             let begin = Instant::now();
-            c.pipe(&pipeline(&lines));
+            c.run_all(lines);
             if goes_first {
                 let reply = second.receive();
                 assert!(reply.starts_with("[['q' 'a' "), "{reply}");
@@ -155,8 +132,7 @@ fn the_next_in_line_is_served_at_once_when_the_first_closes_its_connection_meanw
     for round in 0..12 {
         let (mut pusher, mut busy) = (server.client(), server.client());
         pusher.run("PING");
-        let (first, _) = waiting(&server, &mut c, WAIT);
-        let (mut second, _) = waiting(&server, &mut c, WAIT);
+        let (first, mut second) = (server.waiting(WAIT), server.waiting(WAIT));
         busy.send("DEBUG SLEEP 0.05");
         drop(first);
         pusher.send(&format!("ZQ.PUSH q x ID {round}"));
@@ -188,13 +164,11 @@ fn a_client_that_may_not_claim_any_more_gets_an_error_and_the_next_one_the_job()
         c.run("ACL SETUSER bob reset on >pw ~p ~q +zq.claim +client");
         let mut bob = server.client();
         bob.run("AUTH bob pw");
-        let before = blocked(&mut c);
-        bob.send("ZQ.CLAIM 2 p q LEASE 1m BLOCK 0");
-        eventually(PATIENCE, "bob waits", || blocked(&mut c) > before);
-        let (mut next, _) = waiting(&server, &mut c, WAIT);
+        let mut bob = bob.waits(&mut c, "ZQ.CLAIM 2 p q LEASE 1m BLOCK 0");
+        let mut next = server.waiting(WAIT);
         let served = c.info_number("zeitset", "zeitset_clients_served");
         let begin = Instant::now();
-        c.pipe(&pipeline(&[take_away, "ZQ.PUSH q x ID a"]));
+        c.run_all([take_away, "ZQ.PUSH q x ID a"]);
         let reply = bob.receive();
         assert!(reply.starts_with("!NOPERM"), "{take_away}: {reply}");
         let reply = next.receive();
@@ -210,11 +184,10 @@ fn a_client_whose_user_is_deleted_takes_no_job_with_it() {
     c.run("ACL SETUSER bob reset on >pw ~* +zq.claim");
     let mut bob = server.client();
     bob.run("AUTH bob pw");
-    bob.send(WAIT);
-    eventually(PATIENCE, "bob waits", || blocked(&mut c) == 1);
-    let (mut next, _) = waiting(&server, &mut c, WAIT);
+    let _bob = bob.waits(&mut c, WAIT);
+    let mut next = server.waiting(WAIT);
     let begin = Instant::now();
-    c.pipe(&pipeline(&["ACL DELUSER bob", "ZQ.PUSH q x ID a"]));
+    c.run_all(["ACL DELUSER bob", "ZQ.PUSH q x ID a"]);
     let reply = next.receive();
     assert!(reply.starts_with("[['q' 'a' "), "{reply}");
     assert!(begin.elapsed() < AT_ONCE, "{:?}", begin.elapsed());
@@ -226,7 +199,7 @@ fn a_client_whose_user_is_deleted_takes_no_job_with_it() {
 fn serving_clients_shows_no_failed_calls_and_asks_once_for_all() {
     const CLIENTS: usize = 50;
     let (server, mut c) = start();
-    let mut clients: Vec<_> = (0..CLIENTS).map(|_| waiting(&server, &mut c, WAIT).0).collect();
+    let mut clients: Vec<_> = (0..CLIENTS).map(|_| server.waiting(WAIT)).collect();
     c.run("CONFIG RESETSTAT");
     let pushes = format!("for n = 1, {CLIENTS} do redis.call('ZQ.PUSH', 'q', n) end");
     c.call(redis::cmd("EVAL").arg(pushes).arg(0));

@@ -13,7 +13,8 @@ fn dump() -> Vec<u8> {
 fn is_followed(c: &mut Client) {
     eventually(PATIENCE, "the queue is known", || c.reply("ZQ.LIST") == "['q']");
     c.script(&[("RENAME q r", "+OK"), ("ZQ.LIST", "['r']"), ("COPY r s", "1"), ("ZQ.LIST", "['r' 's']")]);
-    c.script(&[("DEL r", "1"), ("ZQ.LIST", "['s']"), ("PEXPIRE s 1", "1")]);
+    c.script(&[("DEL r", "1"), ("ZQ.LIST", "['s']"), ("MOVE s 1", "1"), ("ZQ.LIST", "[]"), ("SELECT 1", "+OK")]);
+    c.script(&[("ZQ.LIST", "['s']"), ("PEXPIRE s 1", "1")]);
     eventually(PATIENCE, "it is gone", || c.reply("ZQ.LIST") == "[]");
 }
 
@@ -73,9 +74,7 @@ fn the_first_queue_is_followed_if_it_was_loaded_or_replicated() {
 fn a_client_that_waits_gets_a_job_of_the_first_queue_that_is_restored() {
     let dump = dump();
     let (server, mut c) = start();
-    let mut waiter = server.client();
-    waiter.send("ZQ.CLAIM 1 q LEASE 1h BLOCK 0");
-    c.wait_for_blocked(1);
+    let mut waiter = server.waiting("ZQ.CLAIM 1 q LEASE 1h BLOCK 0");
     cmd!(c, "RESTORE", "q", 0, &dump);
     assert!(waiter.receive().contains("'job'"));
 }

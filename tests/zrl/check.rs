@@ -1,6 +1,6 @@
 //! ZRL.CHECK and ZRL.PEEK with the default algorithm, SLIDING: which calls are admitted, and the six fields.
 
-use testkit::{Server, Stream, Verdict, start};
+use testkit::{Server, Verdict, Witness, start};
 
 /// A window of ten minutes. No unit becomes available again during these tests.
 const WINDOW: i64 = 600_000;
@@ -98,14 +98,13 @@ fn peek_answers_what_check_would_and_takes_nothing() {
     assert_eq!(c.verdict("ZRL.PEEK k 5 10m COST 6").retry_after, -1);
 }
 
-/// In every algorithm, a denied call writes, replicates and announces nothing, and breaks no transaction.
+/// In every algorithm, a denied call writes, replicates and announces nothing. An admitted call is one command and one
+/// event, except for SLIDING, whose TTL moves in a command of its own.
 #[test]
-fn a_denied_call_leaves_no_trace() {
+fn all_observers_learn_of_admitted_calls_and_of_no_denied_one() {
     let (server, mut c) = start();
-    let mut stream = Stream::attach(&server);
-    let (mut watcher, mut cache) = (server.client(), server.resp3());
-    cache.run("CLIENT TRACKING ON");
-    for (take, denied, taken) in [
+    let mut witness = Witness::of(&server, "k", "GET k");
+    for (take, denied, taken, events) in [
         (
             "ZRL.CHECK k 5 10m COST 4",
             &[
@@ -118,11 +117,14 @@ fn a_denied_call_leaves_no_trace() {
                 "ZRL.PEEK k 5 1s",
             ][..],
             "ZRL.CHECK k 5 10m",
+            &["set k", "setrange k"][..],
         ),
         (
             "ZRL.CHECK k 5 30d FIXED COST 4",
             &["ZRL.CHECK k 5 30d FIXED COST 2", "ZRL.CHECK k 5 30d FIXED COST 6", "ZRL.PEEK k 5 30d FIXED"],
             "ZRL.CHECK k 5 30d FIXED",
+            // Within a window, a call changes only some digits of the count. The TTL stays.
+            &["setrange k"],
         ),
         (
             "ZRL.CHECK k 5 30d LEAKY COST 4",
@@ -133,33 +135,36 @@ fn a_denied_call_leaves_no_trace() {
                 "ZRL.PEEK k 5 30d LEAKY",
             ],
             "ZRL.CHECK k 5 30d LEAKY",
+            &["set k"],
         ),
         (
             "ZRL.THROTTLE k 4 1 3600 4",
             &["ZRL.THROTTLE k 4 1 3600 2", "ZRL.THROTTLE k 4 1 3600 0"],
             "ZRL.THROTTLE k 4 1 3600",
+            &["set k"],
         ),
     ] {
         c.run("DEL k");
-        c.run(take);
-        stream.take();
-        let before = c.trace("k");
+        let first = witness.call(&mut c, take);
+        assert!(first.commands[0].starts_with("SET k ") && first.commands[0].contains(" PXAT "), "{take}: {first:?}");
+        assert_eq!((first.commands.len(), first.events), (1, vec!["set k".to_owned()]), "{take}");
         for line in denied {
-            watcher.run("WATCH k");
-            cache.run("GET k");
-            cache.pushes();
-            c.run(line);
-            watcher.script(&[("MULTI", "+OK"), ("PING", "+QUEUED"), ("EXEC", "[+PONG]")]);
-            assert_eq!(cache.pushes(), [""; 0], "{line}");
-            assert_eq!(c.trace("k"), before, "{line}");
+            assert!(witness.call(&mut c, line).commands.is_empty(), "{line}");
         }
-        assert_eq!(stream.take(), [""; 0], "{take}");
-        // An admitted call leaves all these traces.
-        watcher.run("WATCH k");
-        c.run(taken);
-        watcher.script(&[("MULTI", "+OK"), ("PING", "+QUEUED"), ("EXEC", "nil")]);
-        assert_eq!(cache.pushes(), [">[Invalidate ['k']]"], "{taken}");
+        // SLIDING gives a call in another millisecond a slot of its own.
+        let tick = c.now() + 2;
+        c.wait_until(tick);
+        let next = witness.call(&mut c, taken);
+        let event = &next.events[0];
+        assert!(events.contains(&event.as_str()), "{taken}: {next:?}");
+        assert!(next.commands[0].starts_with(&event.to_uppercase().replace(" K", " k ")), "{taken}: {next:?}");
+        assert!(events.len() > 1 || (next.commands.len(), next.events.len()) == (1, 1), "{taken}: {next:?}");
     }
+    // A key whose units were all refunded is removed.
+    c.run("DEL k");
+    let until = c.verdict("ZRL.CHECK k 5 30d FIXED COST 2").charged_until;
+    let refund = witness.call(&mut c, &format!("ZRL.REFUND k 9 AT {until}"));
+    assert_eq!((refund.commands, refund.events), (vec!["UNLINK k".to_owned()], vec!["del k".to_owned()]));
 }
 
 #[test]

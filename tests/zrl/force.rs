@@ -34,18 +34,6 @@ fn a_forced_call_takes_the_units_and_tells_the_debt() {
 }
 
 #[test]
-fn mcheck_takes_from_all_or_by_force_from_all() {
-    let (_server, mut c) = start();
-    c.run("ZRL.CHECK a 1 30d FIXED");
-    let refused = c.reply("ZRL.MCHECK 2 a b 1 30d 5 30d FIXED");
-    assert!(refused.starts_with("[0 [0 1 0 "), "{refused}");
-    c.script(&[("EXISTS b", "0")]);
-    let forced = c.reply("ZRL.MCHECK 2 a b 1 30d 5 30d FIXED FORCE");
-    assert!(forced.starts_with("[1 [1 1 -1 0 ") && forced.contains("[1 5 4 0 "), "{forced}");
-    assert!(c.reply("ZRL.INFO a").contains("'units' 2"));
-}
-
-#[test]
 fn what_did_not_fit_counts_as_forced_and_not_as_denied() {
     let (_server, mut c) = start();
     for line in [
@@ -66,30 +54,4 @@ fn what_did_not_fit_counts_as_forced_and_not_as_denied() {
     assert_eq!(info["zeitset_units_taken"], "8");
     let top = c.reply("ZRL.TOP");
     assert!(top.starts_with("[['a' 1 ") && top.matches("['").count() == 1, "{top}");
-}
-
-#[test]
-fn mcheck_takes_a_cost_and_an_algorithm_for_each_key() {
-    let (_server, mut c) = start();
-    let reply = c.reply("ZRL.MCHECK 3 requests tokens day 60 30d 90000 30d 1000 30d COST 1 850 2 SLIDING LEAKY FIXED");
-    assert!(
-        reply.starts_with("[1 [1 60 59 0 ") && reply.contains("[1 90000 89150 0 ") && reply.contains("[1 1000 998 0 ")
-    );
-    c.script(&[("TYPE requests", "+string"), ("TYPE tokens", "+string"), ("TYPE day", "+string")]);
-    assert!(c.string("GET tokens").starts_with("leaky:"));
-    assert!(c.string("GET day").starts_with("fixed:"));
-    for line in [
-        "ZRL.MCHECK 3 x y z 9 1h 9 1h 9 1h COST 1 2",
-        "ZRL.MCHECK 2 x y 9 1h 9 1h COST 1 2 3",
-        "ZRL.MCHECK 3 x y z 9 1h 9 1h 9 1h FIXED LEAKY",
-        "ZRL.MCHECK 2 x y 9 1h 9 1h FIXED COST 1 LEAKY",
-        "ZRL.MCHECK 2 x y 9 1h 9 1h FIXED LEAKY EXACT",
-        "ZRL.MCHECK 2 x y 9 1h 9 1h FORCE FORCE",
-        "ZRL.CHECK x 9 1h COST 1 2",
-        "ZRL.CHECK x 9 1h FORCE FORCE",
-    ] {
-        c.script(&[(line, "!ERR syntax error"), ("EXISTS x y z", "0")]);
-    }
-    // Only SLIDING keys use the grid.
-    assert!(c.reply("ZRL.MCHECK 2 p q 500 30d 9 30d SLIDING FIXED EXACT").starts_with("[1 "));
 }

@@ -1,7 +1,7 @@
 //! ZRL.MCHECK: several limits, all or nothing.
 
 use redis::Value;
-use testkit::{Client, Stream, Verdict, plant, start};
+use testkit::{Client, Verdict, start};
 
 /// Returns the first field, and the verdict of each key.
 #[track_caller]
@@ -56,35 +56,27 @@ fn options_hold_for_every_key() {
 }
 
 #[test]
-fn errors_change_nothing_on_any_key() {
-    let (server, mut c) = start();
-    c.run("SET string x");
-    c.run("RPUSH list x");
-    plant(&mut c, "expiring", &[("a", testkit::FAR)]);
-    let mut stream = Stream::attach(&server);
-    stream.take();
-    for (line, error) in [
-        ("ZRL.MCHECK", "!ERR wrong number of arguments"),
-        ("ZRL.MCHECK 0 5 10m", "!ERR "),
-        ("ZRL.MCHECK -1 a 5 10m", "!ERR "),
-        ("ZRL.MCHECK x a 5 10m", "!ERR "),
-        ("ZRL.MCHECK 2 a 5 10m", "!ERR "),
-        ("ZRL.MCHECK 2 a b 5 10m", "!ERR "),
-        ("ZRL.MCHECK 2 a b 5 10m 5", "!ERR "),
-        ("ZRL.MCHECK 2 a b 5 10m 5 10m 5 10m", "!ERR "),
-        ("ZRL.MCHECK 9223372036854775807 a 5 10m", "!ERR "),
-        ("ZRL.MCHECK 4294967297 a 5 10m", "!ERR "),
-        ("ZRL.MCHECK 2 a a 5 10m 5 10m", "!ERR "),
-        ("ZRL.MCHECK 3 a b a 5 10m 5 10m 5 10m", "!ERR "),
-        ("ZRL.MCHECK 2 a b 5 10m 0 10m", "!ERR "),
-        ("ZRL.MCHECK 2 a b 5 10m 5 0", "!ERR "),
-        ("ZRL.MCHECK 1 a 5 10m COST 1 COST 1", "!ERR syntax error"),
-        ("ZRL.MCHECK 1 a 5 10m FIXED LEAKY", "!ERR syntax error"),
-        ("ZRL.MCHECK 2 a string 5 10m 5 10m", "!NOTLIMIT "),
-        ("ZRL.MCHECK 2 a list 5 10m 5 10m", "!WRONGTYPE "),
-        ("ZRL.MCHECK 2 a expiring 5 10m 5 10m", "!WRONGTYPE "),
-    ] {
-        c.script(&[(line, error), ("EXISTS a b", "0")]);
-    }
-    assert_eq!(stream.take(), [""; 0]);
+fn mcheck_takes_from_all_or_by_force_from_all() {
+    let (_server, mut c) = start();
+    c.run("ZRL.CHECK a 1 30d FIXED");
+    let refused = c.reply("ZRL.MCHECK 2 a b 1 30d 5 30d FIXED");
+    assert!(refused.starts_with("[0 [0 1 0 "), "{refused}");
+    c.script(&[("EXISTS b", "0")]);
+    let forced = c.reply("ZRL.MCHECK 2 a b 1 30d 5 30d FIXED FORCE");
+    assert!(forced.starts_with("[1 [1 1 -1 0 ") && forced.contains("[1 5 4 0 "), "{forced}");
+    assert!(c.reply("ZRL.INFO a").contains("'units' 2"));
+}
+
+#[test]
+fn mcheck_takes_a_cost_and_an_algorithm_for_each_key() {
+    let (_server, mut c) = start();
+    let reply = c.reply("ZRL.MCHECK 3 requests tokens day 60 30d 90000 30d 1000 30d COST 1 850 2 SLIDING LEAKY FIXED");
+    assert!(
+        reply.starts_with("[1 [1 60 59 0 ") && reply.contains("[1 90000 89150 0 ") && reply.contains("[1 1000 998 0 ")
+    );
+    c.script(&[("TYPE requests", "+string"), ("TYPE tokens", "+string"), ("TYPE day", "+string")]);
+    assert!(c.string("GET tokens").starts_with("leaky:"));
+    assert!(c.string("GET day").starts_with("fixed:"));
+    // Only SLIDING keys use the grid.
+    assert!(c.reply("ZRL.MCHECK 2 p q 500 30d 9 30d SLIDING FIXED EXACT").starts_with("[1 "));
 }

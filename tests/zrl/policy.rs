@@ -1,6 +1,6 @@
 //! Changes of a limit's policy: another limit, a longer or a shorter window, another TTL.
 
-use testkit::{Stream, start};
+use testkit::{Server, Stream, assert_agree, start, start_keeping_aof};
 
 #[test]
 fn a_shorter_window_is_settled_by_the_first_call_even_if_denied() {
@@ -38,16 +38,19 @@ fn a_shorter_window_is_settled_by_the_first_call_even_if_denied() {
 /// The value itself identifies a limit, whatever clients do to the key's name and TTL.
 #[test]
 fn a_limit_is_one_whatever_becomes_of_its_ttl_and_its_name() {
-    let (_server, mut c) = start();
+    let (server, mut c) = start_keeping_aof();
+    let replica = Server::builder().replica_of(&server);
     for options in ["", "FIXED", "LEAKY"] {
         c.run("FLUSHALL");
         c.verdict(&format!("ZRL.CHECK k 10 30d {options} COST 2"));
         let ttl = c.int("PEXPIRETIME k");
         let dump = c.dump("k");
+        // With TTLs that other clients have set: shorter, longer, none.
         for (n, at) in [ttl - 5_000_000, ttl - 5, ttl + 5, ttl + 5_000_000, 0].into_iter().enumerate() {
             let name = format!("restored{n}");
             c.restore(&name, at, &dump);
             assert_eq!(c.verdict(&format!("ZRL.CHECK {name} 10 30d {options}")).remaining, 7, "{options} {n}");
+            assert!(at < ttl || c.int(&format!("PEXPIRETIME {name}")) >= ttl, "{options} {n}");
         }
         c.script(&[("RENAME restored0 l", "+OK"), ("COPY k m", "1"), ("PERSIST m", "1"), ("MOVE k 1", "1")]);
         assert_eq!(c.verdict(&format!("ZRL.CHECK l 10 30d {options}")).remaining, 6);
@@ -57,5 +60,6 @@ fn a_limit_is_one_whatever_becomes_of_its_ttl_and_its_name() {
         c.run("SELECT 1");
         assert_eq!(c.verdict(&format!("ZRL.CHECK k 10 30d {options}")).remaining, 7);
         c.run("SELECT 0");
+        assert_agree(&server, &[&replica]);
     }
 }

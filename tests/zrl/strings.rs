@@ -1,6 +1,6 @@
-//! Limits are strings: their format, and what replicas, the AOF and listeners of keyspace events get.
+//! Limits are strings: their format, their size, their TTL, and the commands that are replicated.
 
-use testkit::{Client, Server, Stream, start};
+use testkit::{Client, Stream, start};
 
 #[test]
 fn a_string_says_itself_what_it_is() {
@@ -59,107 +59,80 @@ fn a_limit_takes_no_more_memory_than_the_same_string_by_hand() {
 }
 
 #[test]
-fn a_key_of_one_algorithm_is_none_of_another() {
+fn the_key_stays_until_its_last_unit_is_available_again_and_not_much_longer() {
     let (_server, mut c) = start();
-    c.run("ZRL.CHECK s 5 1h");
-    c.run("ZRL.CHECK f 5 1h FIXED");
-    c.run("ZRL.CHECK l 5 1h LEAKY");
-    c.run("ZRL.THROTTLE t 5 5 3600");
-    for key in ["s", "f", "l", "t"] {
-        let before = c.trace(key);
-        for (of, call) in [
-            ("s", "ZRL.CHECK {} 5 1h"),
-            ("f", "ZRL.CHECK {} 5 1h FIXED"),
-            ("l", "ZRL.CHECK {} 5 1h LEAKY"),
-            ("t", "ZRL.THROTTLE {} 5 5 3600"),
-            ("s", "ZRL.PEEK {} 5 1h"),
-            ("f", "ZRL.MCHECK 1 {} 5 1h FIXED"),
-        ] {
-            if of != key {
-                let line = call.replace("{}", key);
-                c.script(&[(&line, "!NOTLIMIT key holds a rate limit of another algorithm")]);
-                assert_eq!(c.trace(key), before, "{line}");
-            }
+    for window in ["1s", "100s", "10m", "1h", "1d", "0.5d"] {
+        let key = format!("k{window}");
+        for _ in 0..3 {
+            let verdict = c.verdict(&format!("ZRL.CHECK {key} 5 {window}"));
+            let ttl = c.int(&format!("PEXPIRETIME {key}"));
+            let most = (verdict.reset_after / 8).min(20_000);
+            assert!((0..=most).contains(&(ttl - verdict.charged_until)), "{ttl} {verdict:?}");
         }
     }
 }
 
-/// Returns the keyspace events, except those of the marks that `Stream` writes.
-fn heard(listener: &mut Client) -> Vec<String> {
-    listener.pushes().into_iter().filter(|push| !push.contains("'test:")).collect()
+#[test]
+fn precision_decides_how_late_a_unit_may_come_back() {
+    let (_server, mut c) = start();
+    for (name, options, grid) in [
+        ("exact-by-limit", "100 1000s", 1),
+        ("grid-by-limit", "101 1000s", 10_000),
+        ("exact", "100000 1000s EXACT", 1),
+        ("precision", "5 1000s PRECISION 7s", 7_000),
+        ("fine", "100000 1000s PRECISION 20ms", 20),
+    ] {
+        for _ in 0..3 {
+            let (before, verdict, after) = c.timed_verdict(&format!("ZRL.CHECK {name} {options}"));
+            let late = 1_000_000..1_000_000 + grid;
+            assert!(
+                (before + late.start..after + late.end).contains(&verdict.charged_until),
+                "{name}: {verdict:?} at {before}..{after}"
+            );
+            if grid == 1 {
+                assert_eq!(verdict.reset_after, 1_000_000, "{name}");
+            }
+            let tick = c.now() + 2;
+            c.wait_until(tick);
+        }
+        if grid >= 7_000 {
+            let points = c.slots(name).len();
+            assert!(points <= 2, "{name}: {points} points of the grid in a few ms");
+        }
+    }
 }
 
 #[test]
-fn a_change_is_one_command_and_one_event() {
-    let server = Server::builder().config("notify-keyspace-events KEA").start();
-    let (mut c, mut listener) = (server.client(), server.resp3());
-    listener.psubscribe("__keyevent@0__:*");
+fn an_idle_limit_vanishes() {
+    let (_server, mut c) = start();
+    c.verdict("ZRL.CHECK k 5 20ms");
+    let until = c.int("PEXPIRETIME k");
+    c.wait_until(until + 1); // the key exists until the ms of its TTL has passed
+    c.script(&[("EXISTS k", "0")]);
+}
+
+#[test]
+fn replicas_and_the_aof_get_native_commands() {
+    let (server, mut c) = start();
     let mut stream = Stream::attach(&server);
-    stream.take();
-    for line in ["ZRL.CHECK k 2 30d FIXED", "ZRL.CHECK l 2 1h LEAKY", "ZRL.THROTTLE t 1 1 3600"] {
-        for (is_allowed, is_first) in [(true, true), (true, false), (false, false)] {
-            c.run(line);
-            let (commands, heard) = (stream.take(), heard(&mut listener));
-            if is_allowed {
-                let [command] = &commands[..] else { panic!("{line}: {commands:?}") };
-                // Within a window, a call changes only some digits of the count. The TTL stays.
-                let (word, event) = if line.ends_with("FIXED") && !is_first {
-                    ("SETRANGE ", ":setrange' ")
-                } else {
-                    ("SET ", ":set' ")
-                };
-                assert!(
-                    command.starts_with(word) && command.contains(" PXAT ") == (word == "SET "),
-                    "{line}: {command}"
-                );
-                assert!(heard.len() == 1 && heard[0].contains(event), "{line}: {heard:?}");
-            } else {
-                assert_eq!(commands.len() + heard.len(), 0, "{line}");
-            }
+    let mut single = 0;
+    for n in 0..60 {
+        // Each call is made in another millisecond, so that each has its own slot.
+        let tick = c.now() + 3;
+        c.wait_until(tick);
+        c.verdict("ZRL.CHECK k 100 10m");
+        let commands = stream.take();
+        for command in &commands {
+            let name = command.split(' ').next().unwrap();
+            assert!(["SET", "SETRANGE", "PEXPIREAT", "MULTI", "EXEC"].contains(&name), "call {n} replicates {command}");
+        }
+        assert!(!commands.is_empty(), "call {n} was not replicated");
+        if let [command] = &commands[..] {
+            single += i32::from(command.starts_with("SETRANGE k "));
         }
     }
-    // A key whose units were all refunded is removed.
-    let until = c.verdict("ZRL.CHECK g 5 30d FIXED COST 2").charged_until;
-    stream.take();
-    heard(&mut listener);
-    c.script(&[(format!("ZRL.REFUND g 9 AT {until}"), "2"), ("EXISTS g".into(), "0")]);
-    assert_eq!(stream.take(), ["UNLINK g"]);
-    assert!(heard(&mut listener)[0].contains(":del' 'g'"));
-}
-
-#[test]
-fn a_server_without_the_module_holds_the_same() {
-    let (server, mut c) = start();
-    let replica = Server::builder().plain().replica_of(&server);
-    for cost in [1, 2, 1, 3] {
-        c.run(&format!("ZRL.CHECK f 100 30d FIXED COST {cost}"));
-        c.run(&format!("ZRL.CHECK l 3000 7000s LEAKY COST {cost}"));
-        c.run(&format!("ZRL.THROTTLE t 99 7 60 {cost}"));
-        c.run(&format!("ZRL.CHECK d 3 1000s LEAKY COST {cost} FORCE"));
-    }
-    replica.wait_for_sync(&server);
-    let mut r = replica.client();
-    for key in ["f", "l", "t", "d"] {
-        assert_eq!(r.string(&format!("GET {key}")), c.string(&format!("GET {key}")), "{key}");
-        assert_eq!(r.int(&format!("PEXPIRETIME {key}")), c.int(&format!("PEXPIRETIME {key}")), "{key}");
-    }
-}
-
-#[test]
-fn a_longer_ttl_that_somebody_set_loses_no_units() {
-    let (server, mut c) = start();
-    let replica = Server::builder().replica_of(&server);
-    for (key, options) in [("f", "10 30d FIXED"), ("l", "10 30d LEAKY")] {
-        c.run(&format!("ZRL.CHECK {key} {options} COST 3"));
-        let ttl = c.int(&format!("PEXPIRETIME {key}"));
-        for word in ["PERSIST {}", "EXPIRE {} 5000000"] {
-            c.run(&word.replace("{}", key));
-            assert_eq!(c.verdict(&format!("ZRL.PEEK {key} {options}")).remaining, 7);
-        }
-        assert_eq!(c.verdict(&format!("ZRL.CHECK {key} {options}")).remaining, 6);
-        assert!(c.int(&format!("PEXPIRETIME {key}")) >= ttl, "{key}");
-        replica.wait_for_sync(&server);
-        let at = format!("PEXPIRETIME {key}");
-        assert_eq!(replica.client().int(&at), c.int(&at), "{key}");
-    }
+    // The TTL changes about eight times per window. Most calls are a single SETRANGE.
+    assert!(single >= 30, "only {single} of 60 were a single SETRANGE");
+    let bytes = c.int("MEMORY USAGE k SAMPLES 0");
+    assert!(bytes < 2048, "{bytes} bytes");
 }

@@ -33,25 +33,6 @@ fn quantity_zero_asks() {
 }
 
 #[test]
-fn bad_input_is_an_error_and_never_a_crash() {
-    let (_server, mut c) = start();
-    for (line, error) in [
-        ("ZRL.THROTTLE", "!ERR wrong number of arguments"),
-        ("ZRL.THROTTLE k 1 1", "!ERR wrong number of arguments"),
-        ("ZRL.THROTTLE k 1 1 1 1 1", "!ERR "),
-        ("ZRL.THROTTLE k -1 1 1", "!ERR "),
-        ("ZRL.THROTTLE k 1 1 1 9223372036854775807", "!ERR "),
-        ("ZRL.THROTTLE k 9223372036854775808 1 1", "!ERR "),
-        ("ZRL.THROTTLE k x 1 1", "!ERR "),
-        ("ZRL.THROTTLE k 1 1.5 1", "!ERR "),
-        ("ZRL.THROTTLE k 1 1 1m", "!ERR "),
-    ] {
-        c.script(&[(line, error)]);
-    }
-    c.script(&[("EXISTS k", "0")]);
-}
-
-#[test]
 fn a_negative_quantity_gives_units_back() {
     let (_server, mut c) = start();
     c.ints("ZRL.THROTTLE k 9 1 3600 6");

@@ -1,0 +1,67 @@
+//! Observers of a key, which show what a call changed.
+
+use crate::client::Client;
+use crate::server::Server;
+use crate::stream::Stream;
+
+/// All who are told of a change of a key: replicas and the AOF, transactions that watch the key, clients that have
+/// cached it, listeners of keyspace events, and the server's count of changes.
+pub struct Witness {
+    stream: Stream,
+    watcher: Client,
+    cache: Client,
+    listener: Client,
+    key: String,
+    /// A command that reads the key. The caching client caches its reply.
+    read: String,
+}
+
+/// What the observers were told of a call.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Told {
+    /// The replicated commands, without MULTI and EXEC.
+    pub commands: Vec<String>,
+    /// The keyspace events, each with its key, as `zadd k`.
+    pub events: Vec<String>,
+}
+
+impl Witness {
+    pub fn of(server: &Server, key: &str, read: &str) -> Self {
+        let (watcher, mut cache, mut listener) = (server.client(), server.resp3(), server.resp3());
+        cache.run("CLIENT TRACKING ON");
+        listener.run("CONFIG SET notify-keyspace-events KEA");
+        listener.psubscribe("__keyevent@*__:*");
+        Self { stream: Stream::attach(server), watcher, cache, listener, key: key.into(), read: read.into() }
+    }
+
+    /// Calls `line`, which may return an error. Fails if some observers are told of a change and others are not.
+    #[track_caller]
+    pub fn call(&mut self, c: &mut Client, line: &str) -> Told {
+        self.watcher.run(&format!("WATCH {}", self.key));
+        self.cache.run(&self.read);
+        self.cache.pushes();
+        self.stream.take();
+        self.listener.pushes();
+        let before = c.trace(&self.key);
+        c.reply(line);
+        let is_changed = c.trace(&self.key) != before;
+        let mut commands = self.stream.take();
+        commands.retain(|command| !["MULTI", "EXEC"].contains(&command.as_str()));
+        // The last event is that of the key with which `Stream` marks positions.
+        let events: Vec<_> =
+            self.listener.pushes().iter().map(|push| event(push)).filter(|it| !it.ends_with(" test:mark")).collect();
+        let exec = if is_changed { "nil" } else { "[+PONG]" };
+        self.watcher.script(&[("MULTI", "+OK"), ("PING", "+QUEUED"), ("EXEC", exec)]);
+        let invalidated = if is_changed { vec![format!(">[Invalidate ['{}']]", self.key)] } else { vec![] };
+        assert_eq!(self.cache.pushes(), invalidated, "{line}: caches");
+        assert_eq!(!commands.is_empty(), is_changed, "{line}: replicates {commands:?}");
+        assert_eq!(!events.is_empty(), is_changed, "{line}: sends {events:?}");
+        Told { commands, events }
+    }
+}
+
+/// Returns `zadd k` for the message `>[PMessage ... '__keyevent@0__:zadd' 'k']`.
+fn event(push: &str) -> String {
+    let told = push.rsplit_once("__:").map_or(push, |(_, told)| told);
+    told.trim_end_matches("']").replace("' '", " ")
+}
