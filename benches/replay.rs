@@ -17,8 +17,7 @@ use std::time::Instant;
 #[path = "../src/model/mod.rs"]
 mod model;
 
-use model::limit::ring::Ring;
-use model::limit::{Algorithm, Assessed, Policy, Write, sliding};
+use model::limit::{Algorithm, Assessment, Call, Intent, Part, Policy, Update, assess, sliding};
 
 const SOURCES: u64 = 270_000;
 const WINDOW: u64 = 60_000;
@@ -98,14 +97,15 @@ struct Limit(Vec<u8>);
 
 impl Limit {
     fn check(&mut self, policy: Policy, now: u64) -> bool {
-        let ring = (!self.0.is_empty()).then(|| Ring::parse(&self.0).expect("a ring"));
-        let assessed = sliding::assess(policy, now, 1, ring).expect("a ring");
-        let (verdict, update) = if assessed.fits() { assessed.charge() } else { assessed.refuse() };
-        for write in update.into_iter().flat_map(|update| update.writes) {
-            match write {
-                Write::Replace(text) => self.0 = text.to_vec(),
-                Write::Part { at, bytes } => self.0[at..at + bytes.len()].copy_from_slice(&bytes),
+        let stored = (!self.0.is_empty()).then_some(&self.0[..]);
+        let Assessment { verdict, update, .. } =
+            assess(Call { policy, now, cost: 1 }, Intent::Take, stored).expect("a ring");
+        match update {
+            Some(Update::Replace { text, .. }) => self.0 = text.to_vec(),
+            Some(Update::Overwrite { parts, .. }) => {
+                parts.iter().for_each(|Part { at, bytes }| self.0[*at..at + bytes.len()].copy_from_slice(bytes));
             }
+            Some(Update::Remove) | None => {}
         }
         verdict.allowed
     }
