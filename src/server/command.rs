@@ -197,7 +197,7 @@ pub struct Command {
 
 type Handler = unsafe extern "C" fn(*mut RedisModuleCtx, *mut *mut RedisModuleString, c_int) -> c_int;
 
-/// A command's function. The slice holds the arguments after the command's name. The function replies, or returns the error to reply.
+/// A command's function, which replies or returns an error. The slice holds the arguments after the command's name.
 pub type Run = for<'a> fn(&mut Context, &'a [Str<'a>]) -> Result<(), Error>;
 
 /// Makes the table of commands. Each argument is the path of a command's Rust module, as `family::command`. This module
@@ -261,10 +261,6 @@ impl Context {
     }
 }
 
-/// A command that the server refused to register.
-#[derive(Debug)]
-pub struct Refused(pub &'static CStr);
-
 pub fn set_options(ctx: &Context) {
     let options = raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED
         | raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS
@@ -280,9 +276,9 @@ pub fn set_options(ctx: &Context) {
 }
 
 /// Registers commands. `extra` lists further ACL categories, separated by blanks. [`categories`] derives the others
-/// from the flags.
-pub fn register(ctx: &Context, table: &[Command], extra: Option<&'static str>) -> Result<(), Refused> {
-    table.iter().try_for_each(|command| register_one(ctx, command, extra).ok_or(Refused(command.spec.name)))
+/// from the flags. If the server refuses a command, returns the command's name.
+pub fn register(ctx: &Context, table: &[Command], extra: Option<&'static str>) -> Result<(), &'static CStr> {
+    table.iter().try_for_each(|command| register_one(ctx, command, extra).ok_or(command.spec.name))
 }
 
 fn register_one(ctx: &Context, command: &Command, extra: Option<&'static str>) -> Option<()> {

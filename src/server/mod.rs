@@ -12,6 +12,7 @@ mod panic;
 
 pub mod alloc;
 #[cfg(test)]
+#[path = "tests/alone.rs"]
 pub mod alone;
 pub mod authority;
 pub mod blocking;
@@ -19,6 +20,7 @@ pub mod call;
 pub mod command;
 pub mod context;
 #[cfg(test)]
+#[path = "tests/counting.rs"]
 pub mod counting;
 pub mod data_type;
 mod defrag;
@@ -40,7 +42,7 @@ pub mod uncommitted;
 pub mod user;
 pub mod zset;
 
-pub use api::missing;
+pub use api::is_recent_enough;
 pub use context::Context;
 pub use panic::{catch_panic, log_panics};
 pub use string::{OwnedStr, Str};
