@@ -8,7 +8,7 @@ use crate::model::marker;
 use crate::model::time::{self, Millis};
 use crate::server::context::{EventClass, PendingEvents};
 use crate::server::key::{Key, Mode, Reading, Writing};
-use crate::server::zset::{Bound, Element, ScoreRange, SortedSet};
+use crate::server::zset::{Element, ScoreRange, SortedSet};
 use crate::server::{Context, Str};
 use smallvec::SmallVec;
 
@@ -64,7 +64,7 @@ impl<'k, M: Mode> TimedSet<'k, M> {
     }
 
     pub fn lowest(&mut self) -> Option<f64> {
-        self.set.first(Bound::From(f64::NEG_INFINITY)).map(|first| first.score)
+        self.set.first().map(|first| first.score)
     }
 
     /// Counts expired members, too.
@@ -78,7 +78,7 @@ impl<'k, M: Mode> TimedSet<'k, M> {
         Some(time::ceil_score(at).unwrap_or(time::MAX))
     }
 
-    pub fn range(&mut self, from: Bound, to: f64) -> ScoreRange<'_> {
+    pub fn range(&mut self, from: f64, to: f64) -> ScoreRange<'_> {
         self.set.range(from, to)
     }
 
@@ -91,7 +91,7 @@ impl<'k, M: Mode> TimedSet<'k, M> {
     pub fn live_from(&mut self, offset: usize, now: Millis, until: f64) -> impl Iterator<Item = Element> {
         let now = time::to_score(now);
         // RESTORE accepts sets whose members are out of order, so an expired member may follow a live one.
-        self.set.range(Bound::Beyond(now), until).pass(offset).filter(move |element| element.score > now)
+        self.set.range(now.next_up(), until).pass(offset).filter(move |element| element.score > now)
     }
 
     /// Returns the number of live members in O(1), if none or all are live. Otherwise returns `None`, and the caller
@@ -179,7 +179,7 @@ impl<'k> TimedSet<'k, Writing> {
     pub(super) fn unlink(mut self) -> (&'k mut Context, PendingEvents) {
         let name = self.name;
         if config::ANNOUNCE_MEMBERS.get() {
-            let gone: Vec<_> = self.range(Bound::From(f64::NEG_INFINITY), f64::INFINITY).collect();
+            let gone: Vec<_> = self.range(f64::NEG_INFINITY, f64::INFINITY).collect();
             announce_members(self.ctx(), name, &gone);
         }
         let ctx = self.set.key.unlink();
@@ -214,7 +214,7 @@ impl<'k> TimedSet<'k, Writing> {
         let mut gone: Vec<Element> = Vec::new();
         loop {
             let most = CHUNK.min(self.set.len().saturating_sub(spared));
-            let lowest = self.set.range(Bound::From(f64::NEG_INFINITY), now).take(usize::try_from(most).unwrap_or(0));
+            let lowest = self.set.range(f64::NEG_INFINITY, now).take(usize::try_from(most).unwrap_or(0));
             let before = gone.len();
             gone.extend(lowest.take_while(|element| element.score <= now));
             if gone.len() == before {

@@ -237,7 +237,7 @@ pub unsafe fn enter(
     // SAFETY: the server keeps the arguments alive and unchanged during this call.
     let arguments = unsafe { Str::arguments(argv, argc) }.get(1..).unwrap_or_default();
     if spec.keys.are_counted() && ctx.asks_for_key_positions() {
-        catch_panic(|| ctx.tell_key_positions(&spec.keys.among(arguments).unwrap_or_default()));
+        catch_panic(|| ctx.tell_key_positions(spec.keys.among(arguments).unwrap_or_default()));
         return raw::REDISMODULE_OK as c_int;
     }
     ctx.replying(|ctx| run(ctx, arguments).unwrap_or_else(|error| ctx.reply_error(error)));
@@ -251,12 +251,10 @@ impl Context {
         unsafe { api!(RedisModule_IsKeysPositionRequest(self.as_ptr())) != 0 }
     }
 
-    fn tell_key_positions(&self, keys: &[(usize, Access)]) {
+    fn tell_key_positions(&self, keys: Vec<(usize, Access)>) {
         for (at, access) in keys {
-            // The command's name precedes the arguments.
-            let Ok(position) = c_int::try_from(at + 1) else { continue };
-            // SAFETY: as above, and the position is that of an argument.
-            unsafe { api!(RedisModule_KeyAtPosWithFlags(self.as_ptr(), position, *access as c_int)) };
+            // The command's name precedes the arguments. SAFETY: as above, and the position is that of an argument.
+            unsafe { api!(RedisModule_KeyAtPosWithFlags(self.as_ptr(), at as c_int + 1, access as c_int)) };
         }
     }
 }
