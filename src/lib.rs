@@ -58,8 +58,8 @@ fn load(ctx: &mut Context, arguments: &[Str<'_>]) -> Result<(), String> {
             return Err("duplicate argument".into());
         }
     }
-    if !server::is_recent_enough() {
-        return Err("this server lacks RedisModule_GetAbsExpire; expected Redis 7.0.5 or later, or Valkey".into());
+    if let Some(function) = server::missing() {
+        return Err(format!("this server lacks {function}; expected Redis 7.0.5 or later, or Valkey"));
     }
     let missing = server::native::missing(ctx);
     if !missing.is_empty() {

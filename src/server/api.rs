@@ -2,8 +2,8 @@
 
 /// Calls a function of the module API. The caller says in a SAFETY comment why the arguments are valid.
 ///
-/// The server sets the pointers once, before any of our code runs. [`is_recent_enough`] checks that the server has set
-/// the pointers of all required functions.
+/// The server sets the pointers once, before any of our code runs. [`missing`] checks that the server has set the
+/// pointers of all required functions.
 macro_rules! api {
     ($name:ident($($argument:expr),* $(,)?)) => {
         (redis_module::raw::$name.expect(concat!("the server lacks ", stringify!($name))))($($argument),*)
@@ -18,8 +18,8 @@ macro_rules! has_api {
     }};
 }
 
-/// Whether the server has all required functions: Redis from 7.0.5, every Valkey. No required function is newer than
-/// this one.
-pub fn is_recent_enough() -> bool {
-    has_api!(RedisModule_GetAbsExpire)
+/// Returns the name of the newest required function, if the server lacks it. Redis has it from 7.0.5 on, and so has
+/// every Valkey.
+pub fn missing() -> Option<&'static str> {
+    (!has_api!(RedisModule_GetAbsExpire)).then_some("RedisModule_GetAbsExpire")
 }

@@ -42,7 +42,7 @@ pub mod uncommitted;
 pub mod user;
 pub mod zset;
 
-pub use api::is_recent_enough;
+pub use api::missing;
 pub use context::Context;
 pub use panic::{catch_panic, log_panics};
 pub use string::{OwnedStr, Str};

@@ -241,7 +241,7 @@ pub fn assess(call: Call, intent: Intent, stored: Option<&[u8]>) -> Result<Asses
 /// A stored limit, and a call to check against it.
 ///
 /// A call that is not a peek *settles* the limit first: it applies its policy to the stored units, so that no unit is
-/// held longer than the window of this policy.
+/// held longer than the window of this policy. `is_settled` selects the waits after that.
 trait Assessed {
     fn call(&self) -> &Call;
 
