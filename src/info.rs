@@ -8,6 +8,7 @@ use crate::queues::claiming::claims;
 use crate::queues::{rejected_effects, totals, upkeep, waiting};
 use crate::server::context::now;
 use crate::server::info::Info;
+use std::sync::atomic::Ordering;
 
 pub fn report(info: Info<'_>) {
     let tracker::Status { sets_tracked, sets_overdue, backlog, lag, timer_armed, scans_completed } =
@@ -27,11 +28,10 @@ pub fn report(info: Info<'_>) {
     info.field(c"sweep_timer_armed", u64::from(timer_armed));
     info.field(c"scans_completed", scans_completed);
 
-    let stats::LimitStats { allowed, forced, denied, units } = stats::stats();
-    info.field(c"checks_allowed", allowed);
-    info.field(c"checks_forced", forced);
-    info.field(c"checks_denied", denied);
-    info.field(c"units_taken", units);
+    info.field(c"checks_allowed", stats::ALLOWED.load(Ordering::Relaxed));
+    info.field(c"checks_forced", stats::FORCED.load(Ordering::Relaxed));
+    info.field(c"checks_denied", stats::DENIED.load(Ordering::Relaxed));
+    info.field(c"units_taken", stats::UNITS.load(Ordering::Relaxed));
 
     let waiting::WaitingStats { clients, served, checks } = waiting::stats(&info);
     let all = totals::totals(now());
@@ -55,6 +55,7 @@ pub fn report(info: Info<'_>) {
     info.field(c"boards", boards);
     info.field(c"board_effects_rejected", rejected_effects);
 }
+
 fn micros(duration: std::time::Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

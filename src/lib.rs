@@ -30,6 +30,7 @@ use model::board::Board;
 use server::events::Listeners;
 use server::module::{self, Module};
 use server::{Context, Str, command, data_type, setting};
+use std::ffi::CStr;
 
 // Unit tests run without a server, so they cannot use its allocator.
 #[cfg(not(test))]
@@ -69,13 +70,12 @@ fn load(ctx: &mut Context, arguments: &[Str<'_>]) -> Result<(), String> {
     server::log_panics();
     setting::register(ctx, &config::FLAGS, &config::NUMBERS)?;
     command::set_options(ctx);
-    let refused = |command::Refused(name)| format!("the server refused the command {}", name.to_string_lossy());
+    let refused = |name: &CStr| format!("the server refused the command {}", name.to_string_lossy());
     command::register(ctx, commands::SETS, Some("sortedset")).map_err(refused)?;
     command::register(ctx, commands::LIMITS, Some("string")).map_err(refused)?;
     if is_cell {
-        command::register(ctx, commands::CELL, Some("string")).map_err(
-            |command::Refused(_)| "the server refused the command CL.THROTTLE; unload redis-cell or omit 'cell'",
-        )?;
+        command::register(ctx, commands::CELL, Some("string"))
+            .map_err(|_| "the server refused the command CL.THROTTLE; unload redis-cell or omit 'cell'")?;
     }
     if !is_plain {
         if !(data_type::register::<queues::Stored>(ctx) && data_type::register::<Board>(ctx)) {

@@ -16,7 +16,7 @@ use crate::model::tracking::{Tracking, visit_at};
 use crate::server::Context;
 use crate::server::key::Mode;
 use crate::server::scan::ScanCursor;
-use crate::server::zset::{Bound, SortedSet};
+use crate::server::zset::SortedSet;
 use std::time::{Duration, Instant};
 
 /// The time that a scan takes in each run of the cron job. By default, the cron job runs ten times per second.
@@ -58,7 +58,7 @@ impl Seen {
         if !marker::holds(highest, Some(ttl)) {
             return Some(Seen::Unmarked { ttl, highest, members });
         }
-        let lowest = if members == 1 { highest } else { set.first(Bound::From(f64::NEG_INFINITY))?.score };
+        let lowest = if members == 1 { highest } else { set.first()?.score };
         Some(Seen::Marked(visit_at(lowest)))
     }
 }

@@ -8,7 +8,7 @@ use crate::model::marker;
 use crate::model::time::{self, Millis};
 use crate::server::context::PendingEvents;
 use crate::server::key::{Key, Mode, Reading, Writing};
-use crate::server::zset::{Bound, Element, ScoreRange, SortedSet};
+use crate::server::zset::{Element, ScoreRange, SortedSet};
 use crate::server::{Context, Str};
 use smallvec::SmallVec;
 
@@ -70,7 +70,7 @@ impl<'k, M: Mode> TimedSet<'k, M> {
     }
 
     pub fn lowest(&mut self) -> Option<f64> {
-        self.set.first(Bound::From(f64::NEG_INFINITY)).map(|first| first.score)
+        self.set.first().map(|first| first.score)
     }
 
     /// Counts expired members, too.
@@ -84,7 +84,7 @@ impl<'k, M: Mode> TimedSet<'k, M> {
         Some(time::ceil_score(at).unwrap_or(time::MAX))
     }
 
-    pub fn range(&mut self, from: Bound, to: f64) -> ScoreRange<'_> {
+    pub fn range(&mut self, from: f64, to: f64) -> ScoreRange<'_> {
         self.set.range(from, to)
     }
 
@@ -92,7 +92,7 @@ impl<'k, M: Mode> TimedSet<'k, M> {
     pub fn live(&mut self, offset: usize, now: Millis, until: f64) -> impl Iterator<Item = Element> {
         let now = time::to_score(now);
         // RESTORE accepts sets whose members are out of order, so an expired member may follow a live one.
-        self.set.range(Bound::Beyond(now), until).pass(offset).filter(move |element| element.score > now)
+        self.set.range(now.next_up(), until).pass(offset).filter(move |element| element.score > now)
     }
 
     /// Returns the number of live members in O(1), if none or all are live. Otherwise returns `None`, and the caller
@@ -189,7 +189,7 @@ impl<'k> TimedSet<'k, Writing> {
         now: Millis,
         deletes: bool,
         is_time_up: &dyn Fn() -> bool,
-    ) -> (&'k mut Context, Swept) {
+    ) -> (&'k mut Context, Removed) {
         let marker = self.highest.and_then(marker::of).filter(|&marker| marker > now);
         let now = time::to_score(now);
         let most = if config::ANNOUNCE_MEMBERS.get() { 0 } else { UNLINKED_AT_ONCE };
@@ -206,7 +206,7 @@ impl<'k> TimedSet<'k, Writing> {
         let mut gone: Vec<Element> = Vec::new();
         loop {
             let most = CHUNK.min(self.set.len().saturating_sub(spared));
-            let lowest = self.set.range(Bound::From(f64::NEG_INFINITY), now).take(usize::try_from(most).unwrap_or(0));
+            let lowest = self.set.range(f64::NEG_INFINITY, now).take(usize::try_from(most).unwrap_or(0));
             let before = gone.len();
             gone.extend(lowest.take_while(|element| element.score <= now));
             if gone.len() == before {
@@ -228,17 +228,17 @@ impl<'k> TimedSet<'k, Writing> {
             effects.expiry(&gone, first);
         }
         let events = effects.events;
-        (ctx, Swept { gone: gone.len() as u64, first, is_marked: marker.is_some(), events })
+        (ctx, Removed { gone: gone.len() as u64, first, is_marked: marker.is_some(), events })
     }
 
     /// Removes the key, all of whose members have expired.
-    fn unlink(self) -> (&'k mut Context, Swept) {
+    fn unlink(self) -> (&'k mut Context, Removed) {
         let (name, gone) = (self.name, self.len());
         let ctx = self.set.key.unlink();
         let mut effects = Effects::new(ctx, name);
         effects.unlink();
         let events = effects.events;
-        (ctx, Swept { gone, first: None, is_marked: false, events })
+        (ctx, Removed { gone, first: None, is_marked: false, events })
     }
 
     /// Completes the changes: sets the key's TTL to the set's marker if they differ, replicates the changes, signals
@@ -287,7 +287,7 @@ impl<'k> TimedSet<'k, Writing> {
 }
 
 /// What a [sweep](TimedSet::sweep) has done.
-pub(super) struct Swept {
+pub(super) struct Removed {
     /// The number of removed members.
     pub gone: u64,
     /// The lowest remaining score. `None` if the key is gone.

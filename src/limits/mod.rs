@@ -39,6 +39,8 @@ impl<'k, M: Mode> Limit<'k, M> {
         Ok(self.text.bytes().map(|text| StoredLimit::parse(text, expires_at)).transpose()?)
     }
 
+    /// Assesses the limit for a call. Changes nothing. Returns an error if the string is not a limit, or is a limit of
+    /// another algorithm.
     pub fn assess(&mut self, call: Call, intent: Intent) -> Result<Assessment, Error> {
         assess(call, intent, self.text.bytes()).or_else(|Foreign| {
             let is_same = |stored| match call.policy.algorithm {

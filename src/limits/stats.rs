@@ -7,29 +7,17 @@ use crate::server::{Context, Str};
 use lazy_static::lazy_static;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-static ALLOWED: AtomicU64 = AtomicU64::new(0);
-static FORCED: AtomicU64 = AtomicU64::new(0);
-static DENIED: AtomicU64 = AtomicU64::new(0);
-static UNITS: AtomicU64 = AtomicU64::new(0);
+/// The number of checks that were allowed without FORCE.
+pub static ALLOWED: AtomicU64 = AtomicU64::new(0);
+/// The number of checks that were allowed only because of FORCE.
+pub static FORCED: AtomicU64 = AtomicU64::new(0);
+/// The number of denied checks.
+pub static DENIED: AtomicU64 = AtomicU64::new(0);
+/// The units taken by all checks.
+pub static UNITS: AtomicU64 = AtomicU64::new(0);
 
 lazy_static! {
     static ref TOP: Shared<Sketch> = Shared::new(Sketch::new());
-}
-
-pub struct LimitStats {
-    /// The number of checks that were allowed without FORCE.
-    pub allowed: u64,
-    /// The number of checks that were allowed only because of FORCE.
-    pub forced: u64,
-    /// The number of denied checks.
-    pub denied: u64,
-    pub units: u64,
-}
-
-pub fn stats() -> LimitStats {
-    let [allowed, forced, denied, units] =
-        [&ALLOWED, &FORCED, &DENIED, &UNITS].map(|counter| counter.load(Ordering::Relaxed));
-    LimitStats { allowed, forced, denied, units }
 }
 
 /// Counts an allowed check that took `units`. `fits` is false if the check was allowed only because of FORCE.

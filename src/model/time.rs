@@ -101,10 +101,9 @@ pub fn digits(text: &[u8]) -> Option<u64> {
 pub fn leading_digits(text: &[u8]) -> Option<(u64, &[u8])> {
     /// Any number with this many digits fits into 64 bits.
     const CERTAIN: usize = 19;
-    let certain = &text[..text.len().min(CERTAIN)];
     let (mut value, mut len) = (0_u64, 0);
-    while len < certain.len() && certain[len].is_ascii_digit() {
-        value = value * 10 + u64::from(certain[len] - b'0');
+    for &byte in text.iter().take(CERTAIN).take_while(|byte| byte.is_ascii_digit()) {
+        value = value * 10 + u64::from(byte - b'0');
         len += 1;
     }
     if len == CERTAIN {

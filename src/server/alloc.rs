@@ -25,7 +25,7 @@ fn offset(start: usize, align: usize) -> usize {
 /// Places our block in a server's block that is `align` bytes longer, and stores the distance in front of our block.
 ///
 /// # Safety
-/// `start` must be null or come from the server's allocator, for `align` bytes at least and `align` above [`GUARANTEED`].
+/// `start` must be null or a block of the server of at least `align` bytes. `align` must be above [`GUARANTEED`].
 unsafe fn aligned(start: *mut u8, align: usize) -> *mut u8 {
     if start.is_null() {
         return null_mut();

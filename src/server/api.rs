@@ -1,6 +1,6 @@
 //! Calls of the module API. The server fills in a function pointer for each function when it loads the module.
 
-/// Calls a function of the module API. The caller wraps the call in `unsafe` and says in a comment why the arguments are valid.
+/// Calls a function of the module API. The caller says in a SAFETY comment why the arguments are valid.
 ///
 /// The server sets the pointers once, before any of our code runs. [`missing`] checks that the server has set the
 /// pointers of all required functions.
@@ -18,15 +18,8 @@ macro_rules! has_api {
     }};
 }
 
-/// Returns the name of a required function that the server lacks, if any. Redis from 7.0.5 and every Valkey have all of
-/// them.
+/// Returns the name of the newest required function, if the server lacks it. Redis has it from 7.0.5 on, and so has
+/// every Valkey.
 pub fn missing() -> Option<&'static str> {
-    [
-        ("RedisModule_SetCommandInfo", has_api!(RedisModule_SetCommandInfo)),
-        ("RedisModule_GetAbsExpire", has_api!(RedisModule_GetAbsExpire)),
-        ("RedisModule_SetAbsExpire", has_api!(RedisModule_SetAbsExpire)),
-        ("RedisModule_ReplyWithMap", has_api!(RedisModule_ReplyWithMap)),
-    ]
-    .into_iter()
-    .find_map(|(name, present)| (!present).then_some(name))
+    (!has_api!(RedisModule_GetAbsExpire)).then_some("RedisModule_GetAbsExpire")
 }

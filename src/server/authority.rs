@@ -1,4 +1,4 @@
-//! Whether this server may act on a key without a client's command: sweep a set, restore its marker, or serve a waiting client.
+//! Whether this server may sweep a set, restore its marker, or serve a waiting client: acts without a client's command.
 //!
 //! The server checks a client's command before it runs. For a timer, an event or a blocked client, the server checks
 //! nothing. If a module changes another node's key, or makes a change that the server refuses to every client, data are
@@ -26,12 +26,12 @@
 //! The dry run uses a separate context, with a client that has sent nothing. A blocked client may still have the ASKING
 //! flag. With this flag, the server would accept the call for a slot that is still being imported.
 //!
-//! **Slots.** The dry run depends on the owner of the slot. Every way of moving slots changes the owner only when all keys have arrived:
+//! **Slots.** The dry run depends on the slot's owner, who changes only when all keys of the slot have arrived:
 //!
 //! - Key by key (SETSLOT, MIGRATE): this server does not own a slot that it is importing. It owns a slot that it is
 //!   migrating, for the keys that it still has.
 //! - Atomically (Valkey from 9.0, Redis from 8.4): the source owns the slot until the target takes it over.
-//!   `RedisModule_ClusterCanAccessKeysInSlot` (Redis from 8.4) cannot replace the dry run: it also allows slots that are imported key by key.
+//!   `RedisModule_ClusterCanAccessKeysInSlot` (Redis from 8.4) also allows slots that are imported key by key.
 //!
 //! Cost: without a cluster, only flags are read. In a cluster, or for a waiting client, one dry run takes 1 to 3 µs
 //! (Redis 7.0: 2 to 12 µs), measured with a debug build on a busy machine. A visit to a set, or serving a client, makes

@@ -125,7 +125,7 @@ impl Context {
         Blocked { name, wait }
     }
 
-    /// Makes the server check whether the client can be served. The selected database must be the one in which the client was blocked.
+    /// Makes the server check whether the client can be served. The client's database must be selected.
     pub fn wake(&self, client: &Blocked) {
         if wakes_by_name() {
             // SAFETY: both are valid for the call.
@@ -135,7 +135,7 @@ impl Context {
         }
     }
 
-    /// Redis 7.0: subscribes to the event loop, or unsubscribes. A subscription costs a little in every iteration of the loop.
+    /// Redis 7.0: subscribes to the event loop, or unsubscribes. A subscription costs a little in every iteration.
     fn watch_loop(&self, watch: bool) {
         let event = RedisModuleEvent { id: raw::REDISMODULE_EVENT_EVENTLOOP, dataver: 1 };
         let callback = watch.then_some(before_sleep as _);
@@ -178,7 +178,7 @@ unsafe fn is_servable<W: Wait>(ctx: *mut RedisModuleCtx, wait: *mut c_void) -> b
 /// Replies to a blocked client.
 ///
 /// # Safety
-/// `ctx` must be the context of a callback of a client blocked by [`Context::block`], and `wait` the data of the client.
+/// `ctx` must be the context of a callback of a client that [`Context::block`] blocked, and `wait` its data.
 unsafe fn reply<W: Wait>(ctx: *mut RedisModuleCtx, wait: *mut c_void, reply: fn(&mut W, &mut Context)) -> c_int {
     // SAFETY: the pointer is the box made for this client. The server runs one callback of a client at a time.
     let wait = unsafe { &mut *wait.cast::<W>() };

@@ -197,7 +197,7 @@ pub struct Command {
 
 type Handler = unsafe extern "C" fn(*mut RedisModuleCtx, *mut *mut RedisModuleString, c_int) -> c_int;
 
-/// A command's function. The slice holds the arguments after the command's name. The function replies, or returns the error to reply.
+/// A command's function, which replies or returns an error. The slice holds the arguments after the command's name.
 pub type Run = for<'a> fn(&mut Context, &'a [Str<'a>]) -> Result<(), Error>;
 
 /// Makes the table of commands. Each argument is the path of a command's Rust module, as `family::command`. This module
@@ -237,7 +237,7 @@ pub unsafe fn enter(
     // SAFETY: the server keeps the arguments alive and unchanged during this call.
     let arguments = unsafe { Str::arguments(argv, argc) }.get(1..).unwrap_or_default();
     if spec.keys.are_counted() && ctx.asks_for_key_positions() {
-        catch_panic(|| ctx.tell_key_positions(&spec.keys.among(arguments).unwrap_or_default()));
+        catch_panic(|| ctx.tell_key_positions(spec.keys.among(arguments).unwrap_or_default()));
         return raw::REDISMODULE_OK as c_int;
     }
     ctx.replying(|ctx| run(ctx, arguments).unwrap_or_else(|error| ctx.reply_error(error)));
@@ -251,19 +251,13 @@ impl Context {
         unsafe { api!(RedisModule_IsKeysPositionRequest(self.as_ptr())) != 0 }
     }
 
-    fn tell_key_positions(&self, keys: &[(usize, Access)]) {
+    fn tell_key_positions(&self, keys: Vec<(usize, Access)>) {
         for (at, access) in keys {
-            // The command's name precedes the arguments.
-            let Ok(position) = c_int::try_from(at + 1) else { continue };
-            // SAFETY: as above, and the position is that of an argument.
-            unsafe { api!(RedisModule_KeyAtPosWithFlags(self.as_ptr(), position, *access as c_int)) };
+            // The command's name precedes the arguments. SAFETY: as above, and the position is that of an argument.
+            unsafe { api!(RedisModule_KeyAtPosWithFlags(self.as_ptr(), at as c_int + 1, access as c_int)) };
         }
     }
 }
-
-/// A command that the server refused to register.
-#[derive(Debug)]
-pub struct Refused(pub &'static CStr);
 
 pub fn set_options(ctx: &Context) {
     let options = raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED
@@ -280,9 +274,9 @@ pub fn set_options(ctx: &Context) {
 }
 
 /// Registers commands. `extra` lists further ACL categories, separated by blanks. [`categories`] derives the others
-/// from the flags.
-pub fn register(ctx: &Context, table: &[Command], extra: Option<&'static str>) -> Result<(), Refused> {
-    table.iter().try_for_each(|command| register_one(ctx, command, extra).ok_or(Refused(command.spec.name)))
+/// from the flags. If the server refuses a command, returns the command's name.
+pub fn register(ctx: &Context, table: &[Command], extra: Option<&'static str>) -> Result<(), &'static CStr> {
+    table.iter().try_for_each(|command| register_one(ctx, command, extra).ok_or(command.spec.name))
 }
 
 fn register_one(ctx: &Context, command: &Command, extra: Option<&'static str>) -> Option<()> {

@@ -77,16 +77,6 @@ pub fn now() -> Millis {
     u64::try_from(now).unwrap_or(0)
 }
 
-fn micros() -> Micros {
-    if has_api!(RedisModule_Microseconds) {
-        // SAFETY: takes no arguments.
-        return u64::try_from(unsafe { api!(RedisModule_Microseconds()) }).unwrap_or(0);
-    }
-    // Redis 7.0 uses the same system clock.
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Micros::try_from(since_epoch.as_micros()).unwrap_or(Micros::MAX)
-}
-
 /// Returns the CPU time that the calling thread has used so far.
 pub fn cpu_time() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -119,7 +109,7 @@ pub fn is_loading() -> bool {
 
 impl Context {
     /// # Safety
-    /// `ctx` must be the context of a call that lasts as long as the result. No other [`Context`] may exist for that call.
+    /// `ctx` must be the context of a call that lasts as long as the result. The call must have no other [`Context`].
     pub(super) unsafe fn from_raw(ctx: *mut RedisModuleCtx) -> Context {
         Context(NonNull::new(ctx).expect("the server passes a context"))
     }
@@ -136,7 +126,12 @@ impl Context {
     /// Returns the server's time in microseconds. A command that needs microseconds calls this instead of
     /// [`now`](Context::now).
     pub fn micros(&self) -> Micros {
-        micros()
+        if has_api!(RedisModule_Microseconds) {
+            // SAFETY: takes no arguments.
+            return u64::try_from(unsafe { api!(RedisModule_Microseconds()) }).unwrap_or(0);
+        }
+        // Redis 7.0 uses the same system clock.
+        Micros::try_from(now_nanos() / 1000).unwrap_or(0)
     }
 
     /// Returns a generator that is seeded by the server's generator.
@@ -240,7 +235,7 @@ impl Context {
             [one, two, three] => unsafe {
                 api!(RedisModule_Replicate(ctx, command, c"sss".as_ptr(), one.as_ptr(), two.as_ptr(), three.as_ptr()))
             },
-            // SAFETY: format `v` takes an array of valid strings and its length. The command is a NUL-terminated constant.
+            // SAFETY: format `v` takes an array of valid strings and its length. The command is NUL-terminated.
             many => unsafe { api!(RedisModule_Replicate(ctx, command, c"v".as_ptr(), many.as_ptr(), many.len())) },
         };
         status == raw::REDISMODULE_OK as c_int

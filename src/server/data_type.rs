@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 /// A value that a key can hold. The trait requires `Send`, because a background thread of the server frees large
 /// values.
 pub trait DataType: Relocate + Clone + Send + 'static {
-    /// The type's name: nine characters of `A-Z a-z 0-9 - _`. RDB files contain it, so it must be unique among all modules.
+    /// The name in RDB files: nine characters of `A-Z a-z 0-9 - _`, unique among all modules.
     const NAME: &'static CStr;
     /// The encoding version that the server stores with the type's name: 0 to 1023. This number never changes, because
     /// every encoded value begins with its own version.
@@ -49,7 +49,7 @@ pub trait DataType: Relocate + Clone + Send + 'static {
     fn free_effort(&self) -> usize;
 }
 
-/// The server's handle of the registered data type `T`. Each type has its own handle, so every value under this handle is a `T`.
+/// The server's handle of the data type `T`. Each type has its own handle, so every value under this handle is a `T`.
 pub struct Handle<T> {
     kind: AtomicPtr<RedisModuleType>,
     values: AtomicU64,
@@ -129,7 +129,7 @@ impl<'k> WriteKey<'k> {
     pub fn set_value<T: DataType>(mut self, value: T) -> &'k mut Context {
         let kind = T::handle().get().expect("the type is registered").as_ptr();
         let value = handed_over(value);
-        // SAFETY: the handle is open for writing. The callbacks of the type accept the value, which the server owns from now on.
+        // SAFETY: the handle is open for writing. The server owns the value from now on, and its callbacks accept it.
         let status = unsafe { api!(RedisModule_ModuleTypeSetValue(self.writable(), kind, value)) };
         debug_assert_eq!(status, raw::REDISMODULE_OK as c_int);
         let ctx = self.close();

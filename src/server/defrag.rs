@@ -12,7 +12,7 @@ use std::ffi::{c_int, c_ulong, c_void};
 use std::mem::{ManuallyDrop, take};
 use std::ptr::NonNull;
 
-/// Whether the server supports defragmentation. (A server built without its own allocator has the functions, but never calls the callback.)
+/// Whether the server has the functions for defragmentation.
 pub(super) fn is_offered() -> bool {
     has_api!(RedisModule_DefragAlloc)
         && has_api!(RedisModule_DefragShouldStop)

@@ -32,10 +32,9 @@ impl Loader<'_> {
 
     /// Logs which key cannot be loaded, and why.
     pub(super) fn complain(&self, why: &str) {
-        // SAFETY: the stream is that of the current call. The name lives as long as the stream, and may be null.
-        let key = unsafe { Str::from_raw(api!(RedisModule_GetKeyNameFromIO(self.0)).cast_mut()) };
-        let name = key.map_or("?".to_owned(), Str::escaped);
-        let line = CString::new(format!("cannot load key '{name}': {why}")).unwrap_or_default();
+        let name = self.key().map_or("?".to_owned(), |(_, name)| name.escaped());
+        let line = format!("cannot load key '{name}': {why}");
+        let line = CString::new(line).unwrap_or_default();
         // SAFETY: the format takes one NUL-terminated string.
         unsafe { api!(RedisModule_LogIOError(self.0, c"warning".as_ptr(), c"%s".as_ptr(), line.as_ptr())) };
     }

@@ -10,6 +10,7 @@ use super::string::Str;
 use crate::model::time::Millis;
 use redis_module::raw::{self, RedisModuleKey};
 use std::ffi::c_int;
+use std::ops::Deref;
 use std::ptr::NonNull;
 
 /// The mode of an open key: [`Reading`] or [`Writing`].
@@ -17,11 +18,9 @@ pub trait Mode: 'static {
     const WRITES: bool;
 
     /// The reference to the context that an open key keeps: shared for reading, exclusive for writing.
-    type Keeps<'k>;
+    type Keeps<'k>: Deref<Target = Context>;
 
     fn keep(ctx: &mut Context) -> Self::Keeps<'_>;
-
-    fn context<'s>(kept: &'s Self::Keeps<'_>) -> &'s Context;
 }
 
 pub enum Reading {}
@@ -33,10 +32,6 @@ impl Mode for Reading {
 
     fn keep(ctx: &mut Context) -> &Context {
         ctx
-    }
-
-    fn context<'s>(kept: &'s &Context) -> &'s Context {
-        kept
     }
 }
 
@@ -51,10 +46,6 @@ impl Mode for Writing {
 
     fn keep(ctx: &mut Context) -> &mut Context {
         ctx
-    }
-
-    fn context<'s>(kept: &'s &mut Context) -> &'s Context {
-        kept
     }
 }
 
@@ -132,7 +123,7 @@ impl<'k, M: Mode> Key<'k, M> {
 
     /// Returns the context, for calls that are safe while a key is open.
     pub fn ctx(&self) -> &Context {
-        M::context(&self.kept)
+        &self.kept
     }
 
     pub fn holds(&self) -> Holds {

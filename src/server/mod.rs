@@ -12,6 +12,7 @@ mod panic;
 
 pub mod alloc;
 #[cfg(test)]
+#[path = "tests/alone.rs"]
 pub mod alone;
 pub mod authority;
 pub mod blocking;
@@ -19,6 +20,7 @@ pub mod call;
 pub mod command;
 pub mod context;
 #[cfg(test)]
+#[path = "tests/counting.rs"]
 pub mod counting;
 pub mod data_type;
 mod defrag;

@@ -21,11 +21,11 @@ impl ScanCursor {
         ScanCursor(NonNull::new(cursor).expect("the server's allocator never returns null"))
     }
 
-    /// Calls `visit` with the sorted sets among the next few keys of the selected database. Returns `false` at the end of the scan.
+    /// Calls `visit` with the sorted sets among the next few keys of the database. Returns `false` at the end of the scan.
     pub fn step(&mut self, ctx: &Context, mut visit: impl FnMut(Str<'_>, &mut SortedSet<'_, Reading>)) -> bool {
         let mut visit: Visit<'_> = &mut visit;
         let data: *mut Visit<'_> = &raw mut visit;
-        // SAFETY: the module owns the cursor. The server calls the callback only during this call, with `data` unchanged.
+        // SAFETY: the module owns the cursor. The server calls `show` only during this call, with `data` unchanged.
         unsafe { api!(RedisModule_Scan(ctx.as_ptr(), self.0.as_ptr(), Some(show), data.cast())) != 0 }
     }
 }

@@ -1,4 +1,4 @@
-//! Atomic slot migration in a cluster: `CLUSTER MIGRATESLOTS` of Valkey from 9.0, `CLUSTER MIGRATION IMPORT` of Redis from 8.4.
+//! Atomic slot migration: `CLUSTER MIGRATESLOTS` (Valkey from 9.0), `CLUSTER MIGRATION IMPORT` (Redis from 8.4).
 //!
 //! During a migration, the target already holds the keys, but clients do not see them and the source still owns them.
 //! The target's keys are **outdated**, because later writes are buffered (Redis) or in transit. If the migration fails,

@@ -14,23 +14,6 @@ pub struct Element {
     pub score: f64,
 }
 
-/// The lower end of a score range.
-#[derive(Clone, Copy, Debug)]
-pub enum Bound {
-    From(f64),
-    /// The score itself is excluded.
-    Beyond(f64),
-}
-
-impl Bound {
-    fn parts(self) -> (f64, c_int) {
-        match self {
-            Bound::From(score) => (score, 0),
-            Bound::Beyond(score) => (score, 1),
-        }
-    }
-}
-
 /// An open key that holds a sorted set, or a missing key that becomes a sorted set with the first member.
 pub struct SortedSet<'k, M: Mode> {
     /// The open key. Callers use it to get its context, read or change its TTL, or close it.
@@ -78,17 +61,16 @@ impl<'k, M: Mode> SortedSet<'k, M> {
         ScoreRange { key: &mut self.key.handle, is_open: true }.current()
     }
 
-    /// Returns the member with the lowest score that `from` allows. O(log N).
-    pub fn first(&mut self, from: Bound) -> Option<Element> {
-        self.range(from, f64::INFINITY).here()
+    /// Returns the member with the lowest score. O(1).
+    pub fn first(&mut self) -> Option<Element> {
+        self.range(f64::NEG_INFINITY, f64::INFINITY).here()
     }
 
-    /// Returns the members from one score to another (inclusive), lowest first. O(log N), and O(1) per step.
-    pub fn range(&mut self, from: Bound, to: f64) -> ScoreRange<'_> {
-        let (min, exclusive) = from.parts();
+    /// Returns the members from one score to another (both inclusive), lowest first. O(log N), and O(1) per step.
+    pub fn range(&mut self, from: f64, to: f64) -> ScoreRange<'_> {
         if !self.is_empty() {
             // SAFETY: as in `last`.
-            unsafe { api!(RedisModule_ZsetFirstInScoreRange(self.key.handle.as_ptr(), min, to, exclusive, 0)) };
+            unsafe { api!(RedisModule_ZsetFirstInScoreRange(self.key.handle.as_ptr(), from, to, 0, 0)) };
         }
         ScoreRange { key: &mut self.key.handle, is_open: !self.is_empty }
     }

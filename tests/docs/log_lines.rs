@@ -44,11 +44,11 @@ fn literals(file: &str, openings: &[&str]) -> Vec<String> {
 /// Returns the log lines that the sources contain.
 fn logged() -> Vec<String> {
     let places: [(&str, &[&str]); 8] = [
-        ("lib.rs", &["Err(", "format!(", "|command::Refused(_)|"]),
+        ("lib.rs", &["Err(", "format!(", "map_err(|_|"]),
         ("server/setting.rs", &["return Err("]),
         ("server/module.rs", &["Err("]),
         ("server/io.rs", &["let line = format!("]),
-        ("server/data_type.rs", &["complain(format_args!("]),
+        ("server/data_type.rs", &["Err(format!("]),
         ("model/stream.rs", &["write_str(", "write!(f, "]),
         ("queues/open.rs", &["log(c\"warning\", &format!("]),
         ("boards/open.rs", &["log(c\"warning\", &format!("]),

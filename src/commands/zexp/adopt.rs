@@ -9,7 +9,6 @@ use crate::expiring::{MemberName, TimedSet};
 use crate::model::time::{self, Unit};
 use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::key::Writing;
-use crate::server::zset::Bound;
 use crate::server::{Context, Str};
 
 pub const SPEC: Spec = Spec {
@@ -63,7 +62,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let mut set = TimedSet::adopt(ctx, key)?;
     let mut live = 0;
     let mut moved = Vec::new();
-    for element in set.range(Bound::From(f64::NEG_INFINITY), f64::INFINITY) {
+    for element in set.range(f64::NEG_INFINITY, f64::INFINITY) {
         let expiry = time::from_score(element.score, unit)
             .and_then(|at| time::after(at, plus.unwrap_or(0)))
             .ok_or(Error::ScoreNotATime)?;

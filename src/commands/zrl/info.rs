@@ -31,20 +31,17 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     };
     let (algorithm, usage) = (stored.algorithm(), stored.usage(now)?);
     let ctx = limit.ctx();
-    let number = |value: Option<u64>| match value {
-        Some(value) => ctx.reply_count(value),
-        None => ctx.reply_null(),
-    };
     ctx.reply_map(5);
     ctx.reply_bytes(b"algorithm");
     ctx.reply_bytes(algorithm.as_bytes());
-    ctx.reply_bytes(b"units");
-    number(usage.units);
-    ctx.reply_bytes(b"slots");
-    number(Some(usage.slots));
-    ctx.reply_bytes(b"next_available_ms");
-    number(usage.next_available);
-    ctx.reply_bytes(b"all_available_ms");
-    number(usage.all_available);
+    for (name, value) in [
+        (&b"units"[..], usage.units),
+        (b"slots", Some(usage.slots)),
+        (b"next_available_ms", usage.next_available),
+        (b"all_available_ms", usage.all_available),
+    ] {
+        ctx.reply_bytes(name);
+        value.map_or_else(|| ctx.reply_null(), |value| ctx.reply_count(value));
+    }
     Ok(())
 }

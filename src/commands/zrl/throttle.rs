@@ -7,7 +7,7 @@
 use crate::commands::args::Args;
 use crate::error::Error;
 use crate::limits::{Limit, stats};
-use crate::model::limit::throttle::{Arrival, MILLISECOND, OutOfRange, ThrottlePolicy, throttle};
+use crate::model::limit::throttle::{Arrival, MILLISECOND, OutOfRange, ThrottlePolicy, ThrottleVerdict, throttle};
 use crate::model::limit::{StoredLimit, Update};
 use crate::model::time::Millis;
 use crate::server::command::{Access, Arg, Keys, Spec};
@@ -59,11 +59,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
         stats::count_denied(ctx, [key], Millis::try_from(now / MILLISECOND).unwrap_or(Millis::MAX));
     }
     events.send(ctx, key);
-    ctx.reply_array(5);
-    ctx.reply_bool(!verdict.allowed);
-    ctx.reply_integer(policy.limit);
-    ctx.reply_integer(verdict.remaining);
-    ctx.reply_integer(verdict.retry_after);
-    ctx.reply_integer(verdict.reset_after);
+    let ThrottleVerdict { allowed, remaining, retry_after, reset_after } = verdict;
+    ctx.reply_integers(&[i64::from(!allowed), policy.limit, remaining, retry_after, reset_after]);
     Ok(())
 }

@@ -241,7 +241,7 @@ pub fn assess(call: Call, intent: Intent, stored: Option<&[u8]>) -> Result<Asses
 /// A stored limit, and a call to check against it.
 ///
 /// A call that is not a peek *settles* the limit first: it applies its policy to the stored units, so that no unit is
-/// held longer than the window of this policy.
+/// held longer than the window of this policy. `is_settled` selects the waits after that.
 trait Assessed {
     fn call(&self) -> &Call;
 
@@ -267,14 +267,12 @@ trait Assessed {
     }
 
     fn assessment(&self, intent: Intent) -> Assessment {
-        let fits = self.fits();
-        let (verdict, update) = match intent {
-            Intent::Peek => (self.peek(), None),
-            Intent::Take if fits => self.charge(),
+        match intent {
+            Intent::Peek => Assessment { fits: self.fits(), verdict: self.peek(), update: None },
+            Intent::Take if self.fits() => self.charge(),
             Intent::Force => self.charge(),
             Intent::Take | Intent::Refuse => self.refuse(),
-        };
-        Assessment { fits, verdict, update }
+        }
     }
 
     fn verdict(&self, is_settled: bool) -> Verdict {
@@ -296,14 +294,14 @@ trait Assessed {
         self.verdict(false)
     }
 
-    /// Returns the verdict of a call that takes nothing, and the change that settles the limit.
-    fn refuse(&self) -> (Verdict, Option<Update>) {
-        (self.verdict(true), self.settle())
+    /// Takes nothing. The change settles the limit.
+    fn refuse(&self) -> Assessment {
+        Assessment { fits: self.fits(), verdict: self.verdict(true), update: self.settle() }
     }
 
     /// Takes the units even if they do not fit. If they do not fit, the limit is in debt, and `remaining` is negative
     /// until enough units have become available again.
-    fn charge(&self) -> (Verdict, Option<Update>) {
+    fn charge(&self) -> Assessment {
         let Call { cost, now, policy: Policy { limit, .. } } = *self.call();
         if cost == 0 {
             return self.refuse();
@@ -312,7 +310,7 @@ trait Assessed {
         let reset_after = until - now;
         let verdict =
             Verdict { allowed: true, limit, remaining, retry_after: Some(0), reset_after, charged_until: until };
-        (verdict, Some(update))
+        Assessment { fits: self.fits(), verdict, update: Some(update) }
     }
 }
 

@@ -116,8 +116,7 @@ pub struct ThrottleVerdict {
     pub reset_after: i64,
 }
 
-/// Takes `quantity` units. A negative quantity returns units. Also returns what to store: `None` if no unit is in use any
-/// more.
+/// Takes `quantity` units. A negative quantity returns units. Also returns what to store: `None` if no unit is in use.
 pub fn throttle(
     policy: ThrottlePolicy,
     now: Nanos,

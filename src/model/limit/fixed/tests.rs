@@ -1,6 +1,6 @@
 //! Tests FIXED against a model that tracks each unit. Every count is formatted and parsed.
 
-use super::super::{Algorithm, Policy, Verdict};
+use super::super::{Algorithm, Assessment, Policy, Verdict};
 use super::*;
 use proptest::prelude::*;
 
@@ -21,7 +21,7 @@ impl Key {
     fn call(&mut self, (limit, window): (u64, Millis), now: Millis, cost: u64, force: bool) -> Verdict {
         let assessed = assess(limit, window, now, cost, self.count());
         let taken = force || assessed.fits();
-        let (verdict, change) = if taken { assessed.charge() } else { assessed.refuse() };
+        let Assessment { verdict, update: change, .. } = if taken { assessed.charge() } else { assessed.refuse() };
         if let Some(text) = change.map(|change| written(self.0.as_deref(), change)) {
             assert!(taken || self.0.as_ref() != Some(&text), "a call that is denied writes only what is new");
             self.0 = Some(text);

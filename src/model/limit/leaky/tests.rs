@@ -1,6 +1,6 @@
 //! Tests LEAKY against GCRA in rational arithmetic. Every level is formatted and parsed.
 
-use super::super::{Algorithm, Policy, Verdict};
+use super::super::{Algorithm, Assessment, Policy, Verdict};
 use super::*;
 use proptest::prelude::*;
 
@@ -25,7 +25,7 @@ impl Bucket {
     fn call(&mut self, (limit, window): (u64, Millis), now: Millis, cost: u64, force: bool) -> Verdict {
         let assessed = assess(limit, window, now, cost, self.level());
         let taken = force || assessed.fits();
-        let (verdict, change) = if taken { assessed.charge() } else { assessed.refuse() };
+        let Assessment { verdict, update: change, .. } = if taken { assessed.charge() } else { assessed.refuse() };
         if change.is_some() {
             self.0 = change.map(written);
         }
@@ -309,7 +309,7 @@ proptest! {
             let assessed = assess(limit, window, START, cost, Some(level));
             prop_assert!(assessed.peek().remaining <= limit.cast_signed());
             assessed.refuse();
-            let (_, change) = assessed.charge();
+            let change = assessed.charge().update;
             prop_assert!(change.map(written).is_none_or(|text| Level::parse(&text).unwrap().empty_at() <= time::MAX));
             prop_assert!(level.refund(START, units, until).0 <= units);
             level.usage(START);

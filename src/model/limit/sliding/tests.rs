@@ -1,6 +1,6 @@
 //! Tests SLIDING against a reference that follows the definition: a list of times.
 
-use super::super::{Algorithm, MAX_UNITS, Part, Verdict};
+use super::super::{Algorithm, Assessment, MAX_UNITS, Part, Verdict};
 use super::*;
 use proptest::prelude::*;
 
@@ -44,7 +44,8 @@ impl Key {
 
     fn call(&mut self, policy: Policy, now: Millis, cost: u64, force: bool) -> Verdict {
         let assessed = self.assess(policy, now, cost);
-        let (verdict, change) = if force || assessed.fits() { assessed.charge() } else { assessed.refuse() };
+        let Assessment { verdict, update: change, .. } =
+            if force || assessed.fits() { assessed.charge() } else { assessed.refuse() };
         if let Some(change) = change {
             self.apply(change);
         }
@@ -254,7 +255,7 @@ proptest! {
             prop_assert_eq!(verdict, reference.call(policy, now, cost, force == 0));
             reference.follow(&key, latest);
             // A denied call applies a changed policy. A second denied call makes no further change.
-            prop_assert_eq!(key.assess(policy, now, u64::MAX).refuse().1, None);
+            prop_assert_eq!(key.assess(policy, now, u64::MAX).refuse().update, None);
         }
     }
 
@@ -368,8 +369,7 @@ fn what_is_in_use_is_told_until_the_last_unit_is_back() {
 fn a_new_slot_replaces_one_that_has_expired_and_is_one_write() {
     let (mut key, policy) = (Key::default(), sliding(100, 1000, 1));
     for n in 0..10_000 {
-        let (_, change) = key.assess(policy, START + 50 * n, 1).charge();
-        let change = change.unwrap();
+        let change = key.assess(policy, START + 50 * n, 1).charge().update.unwrap();
         let is_in_place =
             matches!(&change, Update::Overwrite { parts, .. } if parts.len() == 1 && parts[0].bytes.len() == 16);
         assert!(is_in_place || n < 40, "{n}: {change:?}");
@@ -441,7 +441,7 @@ proptest! {
         let policy = sliding(limit, window, grid.min(window));
         if let Ok(assessed) = Sliding::new(Call { policy, now: START, cost }, Some(ring)) {
             prop_assert!(assessed.peek().remaining <= limit.cast_signed());
-            for (verdict, change) in [assessed.refuse(), assessed.charge()] {
+            for Assessment { verdict, update: change, .. } in [assessed.refuse(), assessed.charge()] {
                 prop_assert!(verdict.remaining <= limit.cast_signed() && verdict.charged_until <= time::MAX);
                 match change {
                     None | Some(Update::Remove) => {}
