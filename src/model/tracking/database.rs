@@ -45,18 +45,15 @@ struct TrackedSet {
     length: u32,
 }
 
-#[derive(Default)]
 struct Group {
     sets: Vec<TrackedSet>,
     /// The names, in the order of the sets.
     names: Vec<u8>,
+    /// The earliest due time of the sets.
+    first: Millis,
 }
 
 impl Group {
-    fn first_due(&self) -> Millis {
-        self.sets.iter().map(|set| set.due).min().unwrap_or(NEVER)
-    }
-
     fn name_start(&self, at: usize) -> usize {
         self.sets[..at].iter().map(|set| set.length as usize).sum()
     }
@@ -81,7 +78,6 @@ impl Group {
     fn replace(&mut self, at: usize, set: TrackedSet, name: Vec<u8>) {
         let start = self.name_start(at);
         let old = std::mem::replace(&mut self.sets[at], set);
-        self.names.reserve_exact(name.len());
         self.names.splice(start..start + old.length as usize, name);
         self.names.shrink_to_fit();
     }
@@ -301,7 +297,7 @@ impl Database {
         let hash = self.hash(key);
         self.index.insert(hash, number);
         if number.is_multiple_of(GROUP) {
-            self.groups.push(Group::default());
+            self.groups.push(Group { sets: Vec::new(), names: Vec::new(), first: NEVER });
         }
         self.edit(number / GROUP, |group| group.push(TrackedSet { due, hash, length }, key));
     }
@@ -319,13 +315,13 @@ impl Database {
     /// Changes a group and updates its entry in `order`.
     fn edit<R>(&mut self, number: u32, edit: impl FnOnce(&mut Group) -> R) -> R {
         let group = &mut self.groups[number];
-        let before = group.first_due();
         let result = edit(group);
-        let after = group.first_due();
-        if before != after {
+        let first = group.sets.iter().map(|set| set.due).min().unwrap_or(NEVER);
+        let before = std::mem::replace(&mut group.first, first);
+        if before != first {
             self.order.remove(&(before, number));
-            if after != NEVER {
-                self.order.insert((after, number));
+            if first != NEVER {
+                self.order.insert((first, number));
             }
         }
         result
