@@ -112,14 +112,18 @@ impl Shard {
         entries + entries / 4 + 4
     }
 
-    fn rebuild(&mut self, capacity: usize) {
-        let old = std::mem::replace(&mut self.slots, vec![VACANT; capacity]);
-        self.used = 0;
-        for slot in old {
-            if slot != VACANT {
-                self.put(slot);
-            }
-        }
+    fn build(capacity: usize, entries: impl IntoIterator<Item = Slot>) -> Shard {
+        let mut shard = Shard { slots: vec![VACANT; capacity], used: 0 };
+        entries.into_iter().for_each(|slot| shard.put(slot));
+        shard
+    }
+
+    fn resize(&mut self, capacity: usize) {
+        *self = Shard::build(capacity, self.entries());
+    }
+
+    fn entries(&self) -> impl Iterator<Item = Slot> {
+        self.slots.iter().copied().filter(|slot| *slot != VACANT)
     }
 }
 
@@ -128,8 +132,6 @@ pub struct Index {
     /// Empty while there are no entries.
     shards: Vec<Shard>,
     len: usize,
-    /// The number of slots in all shards.
-    slots: usize,
     keys: RandomState,
 }
 
@@ -176,8 +178,7 @@ impl Index {
         let shard = &mut self.shards[at];
         if (shard.used + 1) * 8 > shard.slots.len() * 7 {
             let slots = shard.slots.len();
-            shard.rebuild((slots + slots / 8).max(Shard::room_for(shard.used + 1)));
-            self.slots += shard.slots.len() - slots;
+            shard.resize((slots + slots / 8).max(Shard::room_for(shard.used + 1)));
         }
         shard.put(slot_of(hash, id));
         self.len += 1;
@@ -192,10 +193,8 @@ impl Index {
         let Some(slot) = shard.find(hash, |other| other == id) else { return };
         shard.take(slot);
         self.len -= 1;
-        let slots = shard.slots.len();
-        if slots > 2 * Shard::room_for(shard.used) {
-            shard.rebuild(Shard::room_for(shard.used));
-            self.slots -= slots - shard.slots.len();
+        if shard.slots.len() > 2 * Shard::room_for(shard.used) {
+            shard.resize(Shard::room_for(shard.used));
         }
         if self.len * 2 <= (self.shards.len() - 1) * SHARD {
             self.merge();
@@ -211,22 +210,14 @@ impl Index {
         }
     }
 
+    /// Splits the next shard in turn.
     fn split(&mut self) {
         let round = 1 << self.shards.len().ilog2();
         let from = self.shards.len() - round;
-        let old = std::mem::take(&mut self.shards[from]);
-        let entries = || old.slots.iter().copied().filter(|s| *s != VACANT);
         let goes = |slot: &Slot| hash_of(*slot) as usize & round != 0;
-        let leaving = entries().filter(goes).count();
-        let mut halves =
-            [old.used - leaving, leaving].map(|used| Shard { slots: vec![VACANT; Shard::room_for(used)], used: 0 });
-        for slot in entries() {
-            halves[usize::from(goes(&slot))].put(slot);
-        }
-        self.slots = self.slots + halves.iter().map(|half| half.slots.len()).sum::<usize>() - old.slots.len();
-        let [stays, leaves] = halves;
-        self.shards[from] = stays;
-        self.shards.push(leaves);
+        let (leaves, stays): (Vec<Slot>, Vec<Slot>) = self.shards[from].entries().partition(goes);
+        self.shards[from] = Shard::build(Shard::room_for(stays.len()), stays);
+        self.shards.push(Shard::build(Shard::room_for(leaves.len()), leaves));
     }
 
     /// Undoes the last split. If there is only one shard, removes it.
@@ -235,14 +226,10 @@ impl Index {
         let last = self.shards.len();
         if last > 0 {
             let into = &mut self.shards[last - (1 << last.ilog2())];
-            let slots = into.slots.len();
-            into.rebuild(Shard::room_for(into.used + gone.used));
-            gone.slots.iter().filter(|slot| **slot != VACANT).for_each(|slot| into.put(*slot));
-            self.slots = self.slots + into.slots.len() - slots;
+            *into = Shard::build(Shard::room_for(into.used + gone.used), into.entries().chain(gone.entries()));
         }
-        self.slots -= gone.slots.len();
-        if self.shards.capacity() / 4 >= self.shards.len() {
-            self.shards.shrink_to(2 * self.shards.len());
+        if self.shards.capacity() / 4 >= last {
+            self.shards.shrink_to(2 * last);
         }
     }
 
@@ -250,81 +237,12 @@ impl Index {
         self.shards.len()
     }
 
-    /// Returns the allocated bytes. O(1).
+    /// Returns the allocated bytes. O(shards).
     pub fn bytes(&self) -> usize {
-        self.slots * size_of::<Slot>() + self.shards.capacity() * size_of::<Shard>()
+        let slots = self.shards.iter().map(|shard| shard.slots.len()).sum::<usize>();
+        slots * size_of::<Slot>() + self.shards.capacity() * size_of::<Shard>()
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::collections::HashMap;
-
-    #[test]
-    fn finds_exactly_what_was_filed_through_growth_and_removal() {
-        let mut index = Index::default();
-        let mut filed = HashMap::new();
-        let mut seed = 1u64;
-        for round in 0..20_000u32 {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let hash = ((seed >> 33) as u32) & 0xFFF; // few distinct hashes, for long runs and full collisions
-            if seed >> 60 < 9 || filed.is_empty() {
-                index.insert(hash, round);
-                filed.insert(round, hash);
-            } else {
-                let (&id, &hash) = filed.iter().next().unwrap();
-                index.remove(hash, id);
-                filed.remove(&id);
-            }
-            if round % 500 == 0 {
-                for (&id, &hash) in &filed {
-                    assert_eq!(index.find(hash, |i| i == id), Some(id));
-                }
-            }
-        }
-        for (id, hash) in filed {
-            assert_eq!(index.find(hash, |i| i == id), Some(id));
-            index.remove(hash, id);
-            assert_eq!(index.find(hash, |i| i == id), None);
-        }
-        assert_eq!((index.len, index.bytes()), (0, 0));
-    }
-
-    /// Growing or splitting a shard moves only the entries of this shard. So every shard must stay small. The memory
-    /// must shrink with the number of entries.
-    #[test]
-    fn no_shard_grows_large_and_memory_follows_the_entries() {
-        const ENTRIES: u32 = 20_000;
-        let mut index = Index::default();
-        let assert_fits = |index: &Index| {
-            for shard in &index.shards {
-                let (slots, used) = (shard.slots.len(), shard.used);
-                assert!(used <= 8 * SHARD, "{used} entries in one shard of {SHARD} on average");
-                assert!(index.shards.len() <= 1 + 2 * index.len.div_ceil(SHARD), "{} entries", index.len);
-                assert!(slots <= 2 * Shard::room_for(used), "{slots} slots for {used}");
-            }
-            assert_eq!(index.slots, index.shards.iter().map(|shard| shard.slots.capacity()).sum::<usize>());
-        };
-        for id in 0..ENTRIES {
-            index.insert(spread(id), id);
-            if id % 1000 == 0 {
-                assert_fits(&index);
-            }
-        }
-        assert!(index.allocations() >= ENTRIES as usize / SHARD);
-        for id in 0..ENTRIES - 1 {
-            index.remove(spread(id), id);
-            if id % 1000 == 0 {
-                assert_fits(&index);
-            }
-        }
-        assert_eq!(index.find(spread(ENTRIES - 1), |id| id == ENTRIES - 1), Some(ENTRIES - 1));
-    }
-
-    /// Returns a hash that depends only on the ID. The hashes are evenly distributed.
-    fn spread(id: u32) -> u32 {
-        let mixed = (id ^ id >> 16).wrapping_mul(0x45d9_f3b5);
-        mixed ^ mixed >> 15
-    }
-}
+mod tests;

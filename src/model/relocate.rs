@@ -34,47 +34,7 @@ pub fn in_steps<M: Mover>(
     None
 }
 
-/// A mover for tests: moves every block and counts the bytes.
 #[cfg(test)]
-#[derive(Default)]
-pub struct Mill {
-    pub bytes: usize,
-    /// Stops after this many blocks. 0 means never.
-    pub patience: usize,
-    blocks: usize,
-}
-
+mod tests;
 #[cfg(test)]
-impl Mover for Mill {
-    fn vec<T>(&mut self, vec: &mut Vec<T>) {
-        let mut new = Vec::with_capacity(vec.capacity());
-        new.append(vec);
-        *vec = new;
-        self.bytes += vec.capacity() * size_of::<T>();
-        self.blocks += 1;
-    }
-
-    fn bytes(&mut self, bytes: &mut Box<[u8]>) {
-        *bytes = bytes.to_vec().into();
-        self.bytes += bytes.len();
-        self.blocks += 1;
-    }
-
-    fn should_stop(&mut self) -> bool {
-        let stop = self.patience > 0 && self.blocks >= self.patience;
-        self.blocks *= usize::from(!stop);
-        stop
-    }
-}
-
-/// Moves the whole value. Returns the number of bytes.
-#[cfg(test)]
-pub fn relocate_all(value: &mut impl Relocate, patience: usize) -> usize {
-    let mut mill = Mill { patience, ..Mill::default() };
-    let mut next = Some(0);
-    while let Some(step) = next {
-        next = value.relocate(step, &mut mill);
-        assert!(next.is_none_or(|next| next > step), "it goes on");
-    }
-    mill.bytes
-}
+pub use tests::relocate_all;

@@ -1,0 +1,45 @@
+//! A mover for the tests of all values.
+
+use super::*;
+
+/// A mover for tests: moves every block and counts the bytes.
+#[derive(Default)]
+struct Mill {
+    bytes: usize,
+    /// Stops after this many blocks. 0 means never.
+    patience: usize,
+    blocks: usize,
+}
+
+impl Mover for Mill {
+    fn vec<T>(&mut self, vec: &mut Vec<T>) {
+        let mut new = Vec::with_capacity(vec.capacity());
+        new.append(vec);
+        *vec = new;
+        self.bytes += vec.capacity() * size_of::<T>();
+        self.blocks += 1;
+    }
+
+    fn bytes(&mut self, bytes: &mut Box<[u8]>) {
+        *bytes = bytes.to_vec().into();
+        self.bytes += bytes.len();
+        self.blocks += 1;
+    }
+
+    fn should_stop(&mut self) -> bool {
+        let stop = self.patience > 0 && self.blocks >= self.patience;
+        self.blocks *= usize::from(!stop);
+        stop
+    }
+}
+
+/// Moves the whole value. Returns the number of bytes.
+pub fn relocate_all(value: &mut impl Relocate, patience: usize) -> usize {
+    let mut mill = Mill { patience, ..Mill::default() };
+    let mut next = Some(0);
+    while let Some(step) = next {
+        next = value.relocate(step, &mut mill);
+        assert!(next.is_none_or(|next| next > step), "it goes on");
+    }
+    mill.bytes
+}
