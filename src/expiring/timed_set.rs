@@ -189,7 +189,7 @@ impl<'k> TimedSet<'k, Writing> {
         now: Millis,
         deletes: bool,
         is_time_up: &dyn Fn() -> bool,
-    ) -> (&'k mut Context, Swept) {
+    ) -> (&'k mut Context, Removed) {
         let marker = self.highest.and_then(marker::of).filter(|&marker| marker > now);
         let now = time::to_score(now);
         let most = if config::ANNOUNCE_MEMBERS.get() { 0 } else { UNLINKED_AT_ONCE };
@@ -228,17 +228,17 @@ impl<'k> TimedSet<'k, Writing> {
             effects.expiry(&gone, first);
         }
         let events = effects.events;
-        (ctx, Swept { gone: gone.len() as u64, first, is_marked: marker.is_some(), events })
+        (ctx, Removed { gone: gone.len() as u64, first, is_marked: marker.is_some(), events })
     }
 
     /// Removes the key, all of whose members have expired.
-    fn unlink(self) -> (&'k mut Context, Swept) {
+    fn unlink(self) -> (&'k mut Context, Removed) {
         let (name, gone) = (self.name, self.len());
         let ctx = self.set.key.unlink();
         let mut effects = Effects::new(ctx, name);
         effects.unlink();
         let events = effects.events;
-        (ctx, Swept { gone, first: None, is_marked: false, events })
+        (ctx, Removed { gone, first: None, is_marked: false, events })
     }
 
     /// Completes the changes: sets the key's TTL to the set's marker if they differ, replicates the changes, signals
@@ -287,7 +287,7 @@ impl<'k> TimedSet<'k, Writing> {
 }
 
 /// What a [sweep](TimedSet::sweep) has done.
-pub(super) struct Swept {
+pub(super) struct Removed {
     /// The number of removed members.
     pub gone: u64,
     /// The lowest remaining score. `None` if the key is gone.
