@@ -39,7 +39,7 @@ const RETRY: [Millis; 2] = [1000, 60_000];
 /// clock more often, so a larger difference is a step of the clock.
 const STEP: Millis = 2000;
 
-/// The number of groups of sets that each run of the cron job frees of a dropped database. This takes some tens of µs.
+/// The number of blocks of sets that each run of the cron job frees of a dropped database. This takes some tens of µs.
 const FREED: usize = 128;
 
 /// Returns when to visit a set whose lowest score is `first`.
