@@ -12,7 +12,7 @@
 //! the module sends the events last, after it has made and noted all changes, and uses no data that it read before the
 //! events.
 
-use super::timed_set::{Swept, TimedSet};
+use super::timed_set::{Removed, TimedSet};
 use super::tracker;
 use crate::config;
 use crate::model::db_key::DbKey;
@@ -127,7 +127,7 @@ fn check(ctx: &mut Context, key: &DbKey, deletes: bool, is_time_up: &dyn Fn() ->
     }
     let Ok(set) = TimedSet::to_check(ctx, name) else { return note(ctx, key, Outcome::Gone) };
     let members = set.len();
-    let (ctx, Swept { gone, first, is_marked, events }) = set.sweep(now, deletes, is_time_up);
+    let (ctx, Removed { gone, first, is_marked, events }) = set.sweep(now, deletes, is_time_up);
     let outcome = match first {
         None => Outcome::Gone,
         Some(first) if first > time::to_score(now) => {

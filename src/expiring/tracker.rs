@@ -169,8 +169,9 @@ pub(super) fn note_slots_arrive(ctx: &Context, slots: &[SlotRange]) {
     STATE.with(ctx, |tracker| {
         tracker.arriving.extend_from_slice(slots);
         tracker.arrived.retain(|range| !slots.contains(range));
-        // The tracker may still have entries of these slots, from before the slots moved away. Slices forget these
-        // entries step by step. Until then, the entries are ignored.
+        // The tracker may still have entries of these slots, from before the slots moved away. If an ordinary set now
+        // had the name of such an entry, a plain command would make it dirty, and the sweeper would delete its members.
+        // So slices forget these entries step by step, and until then, events of these slots are ignored.
         tracker.tracking.begin_to_forget();
         tracker.attend(ctx);
     });

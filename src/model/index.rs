@@ -7,15 +7,14 @@
 //!
 //! A shard is an open-addressing table of 8-byte slots: 32 bits of the hash, and the number. These bits determine the
 //! shard and the slot, so the table can move an entry without reading its name. A lookup reads a name only if all 32
-//! bits are equal. A shard grows by an eighth, so 3/4 to 7/8 of its slots are in use, and an entry takes about 10
-//! bytes.
+//! bits are equal. The entries of a shard are ordered by their hashes, so a lookup of a missing name ends at the first
+//! higher hash. A shard grows by an eighth, so 3/4 to 7/8 of its slots are in use, and an entry takes about 10 bytes.
 //!
 //! The hash is keyed (SipHash with a random key for each table), so no client can choose colliding names. Nothing that
 //! is stored, compared or replicated depends on the key.
 
 use std::hash::{BuildHasher, RandomState};
 
-use crate::model::chunks::NIL;
 use crate::model::relocate::Mover;
 
 /// The average number of entries per shard at which a shard is split.
@@ -26,7 +25,7 @@ const SHARD: usize = 128;
 
 /// The hash in the upper half, the number in the lower half.
 type Slot = u64;
-const VACANT: Slot = NIL as u64;
+const VACANT: Slot = Slot::MAX;
 
 fn slot_of(hash: u32, id: u32) -> Slot {
     u64::from(hash) << 32 | u64::from(id)
@@ -42,68 +41,59 @@ fn hash_of(slot: Slot) -> u32 {
 
 #[derive(Clone, Debug, Default)]
 struct Shard {
+    /// The entries in the order of their hashes, each at its home or behind it without a gap. The last slot is vacant.
     slots: Vec<Slot>,
-    used: usize,
+    used: u32,
+    /// The number of slots that are homes. They are the first slots.
+    homes: u32,
 }
 
 impl Shard {
-    /// Returns the preferred slot of a hash. All hashes in a shard have some bits in common, so the hash is mixed
-    /// first.
-    fn home(&self, hash: u32) -> usize {
-        let mixed = hash.wrapping_mul(0x9E37_79B1);
-        ((u64::from(mixed) * self.slots.len() as u64) >> 32) as usize
+    /// Returns the preferred position of an entry.
+    fn home(&self, slot: Slot) -> usize {
+        ((u64::from(hash_of(slot)) * u64::from(self.homes)) >> 32) as usize
+    }
+
+    /// Returns the first position, from the entry's home on, that is vacant or has no lower entry.
+    fn position(&self, slot: Slot) -> usize {
+        let mut at = self.home(slot);
+        while self.slots[at] < slot {
+            at += 1; // ends at the last slot
+        }
+        at
     }
 
     /// Returns the position of the entry that has this hash and for whose number `is` returns true.
-    fn find(&self, hash: u32, mut is: impl FnMut(u32) -> bool) -> Option<usize> {
-        if self.used == 0 {
-            return None;
-        }
-        let mut at = self.home(hash);
-        loop {
-            let slot = self.slots[at];
-            if slot == VACANT {
-                return None; // the search ends here, because a shard is at most 7/8 full
-            }
-            if hash_of(slot) == hash && is(id_of(slot)) {
-                return Some(at);
-            }
-            at = self.after(at);
-        }
+    fn find(&self, hash: u32, is: impl FnMut(u32) -> bool) -> Option<usize> {
+        let from = self.position(slot_of(hash, 0));
+        let same = self.slots[from..].iter().take_while(|&&slot| hash_of(slot) == hash && slot != VACANT);
+        Some(from + same.map(|&slot| id_of(slot)).position(is)?)
     }
 
-    fn after(&self, at: usize) -> usize {
-        if at + 1 == self.slots.len() { 0 } else { at + 1 }
-    }
-
-    /// Adds an entry. At least one slot must be vacant.
     fn put(&mut self, slot: Slot) {
-        let mut at = self.home(hash_of(slot));
-        while self.slots[at] != VACANT {
-            at = self.after(at);
-        }
+        let at = self.position(slot);
+        let vacant = self.slots[at..].iter().position(|&slot| slot == VACANT).map_or(at, |behind| at + behind);
+        self.slots.copy_within(at..vacant, at + 1);
         self.slots[at] = slot;
         self.used += 1;
+        if vacant + 1 == self.slots.len() {
+            self.push(VACANT);
+        }
     }
 
-    /// Removes the entry at `hole` and moves later entries up, so that no gap remains.
-    fn take(&mut self, mut hole: usize) {
-        let len = self.slots.len();
-        let mut at = hole;
-        loop {
-            at = self.after(at);
-            let slot = self.slots[at];
-            if slot == VACANT {
-                break;
-            }
-            // The entry may move into the hole, unless the hole precedes the entry's home (modulo the length).
-            let home = self.home(hash_of(slot));
-            if (at + len - home) % len >= (at + len - hole) % len {
-                self.slots[hole] = slot;
-                hole = at;
-            }
+    fn push(&mut self, slot: Slot) {
+        self.slots.reserve_exact(1);
+        self.slots.push(slot);
+    }
+
+    /// Removes the entry at `at`. Moves up the entries behind it that are not at their homes.
+    fn take(&mut self, at: usize) {
+        let mut last = at;
+        while self.slots[last + 1] != VACANT && self.home(self.slots[last + 1]) <= last {
+            last += 1;
         }
-        self.slots[hole] = VACANT;
+        self.slots.copy_within(at + 1..=last, at);
+        self.slots[last] = VACANT;
         self.used -= 1;
     }
 
@@ -112,9 +102,16 @@ impl Shard {
         entries + entries / 4 + 4
     }
 
+    /// Builds a shard of entries in the order of their hashes, which must be fewer than `capacity`.
     fn build(capacity: usize, entries: impl IntoIterator<Item = Slot>) -> Shard {
-        let mut shard = Shard { slots: vec![VACANT; capacity], used: 0 };
-        entries.into_iter().for_each(|slot| shard.put(slot));
+        let mut shard = Shard { slots: Vec::with_capacity(capacity), used: 0, homes: capacity as u32 - 1 };
+        for slot in entries {
+            shard.slots.resize(shard.home(slot).max(shard.slots.len()), VACANT);
+            shard.push(slot);
+            shard.used += 1;
+        }
+        shard.slots.resize((capacity - 1).max(shard.slots.len()), VACANT);
+        shard.push(VACANT);
         shard
     }
 
@@ -159,12 +156,12 @@ impl Index {
     }
 
     /// Returns the number of the entry with this hash for which `is` returns true. O(1).
-    pub fn find(&self, hash: u32, mut is: impl FnMut(u32) -> bool) -> Option<u32> {
+    pub fn find(&self, hash: u32, is: impl FnMut(u32) -> bool) -> Option<u32> {
         if self.len == 0 {
             return None;
         }
         let shard = &self.shards[self.shard(hash)];
-        shard.find(hash, &mut is).map(|at| id_of(shard.slots[at]))
+        shard.find(hash, is).map(|at| id_of(shard.slots[at]))
     }
 
     /// Adds an entry that is not in the table. O(1) amortized, at worst the rebuild of one shard.
@@ -176,9 +173,9 @@ impl Index {
         }
         let at = self.shard(hash);
         let shard = &mut self.shards[at];
-        if (shard.used + 1) * 8 > shard.slots.len() * 7 {
-            let slots = shard.slots.len();
-            shard.resize((slots + slots / 8).max(Shard::room_for(shard.used + 1)));
+        let (used, slots) = (shard.used as usize + 1, shard.slots.len());
+        if used * 8 > slots * 7 {
+            shard.resize((slots + slots / 8).max(Shard::room_for(used)));
         }
         shard.put(slot_of(hash, id));
         self.len += 1;
@@ -193,8 +190,9 @@ impl Index {
         let Some(slot) = shard.find(hash, |other| other == id) else { return };
         shard.take(slot);
         self.len -= 1;
-        if shard.slots.len() > 2 * Shard::room_for(shard.used) {
-            shard.resize(Shard::room_for(shard.used));
+        let room = Shard::room_for(shard.used as usize);
+        if shard.slots.len() > 2 * room {
+            shard.resize(room);
         }
         if self.len * 2 <= (self.shards.len() - 1) * SHARD {
             self.merge();
@@ -226,7 +224,9 @@ impl Index {
         let last = self.shards.len();
         if last > 0 {
             let into = &mut self.shards[last - (1 << last.ilog2())];
-            *into = Shard::build(Shard::room_for(into.used + gone.used), into.entries().chain(gone.entries()));
+            let mut entries: Vec<Slot> = into.entries().chain(gone.entries()).collect();
+            entries.sort_unstable();
+            *into = Shard::build(Shard::room_for(entries.len()), entries);
         }
         if self.shards.capacity() / 4 >= last {
             self.shards.shrink_to(2 * last);
@@ -239,7 +239,7 @@ impl Index {
 
     /// Returns the allocated bytes. O(shards).
     pub fn bytes(&self) -> usize {
-        let slots = self.shards.iter().map(|shard| shard.slots.len()).sum::<usize>();
+        let slots = self.shards.iter().map(|shard| shard.slots.capacity()).sum::<usize>();
         slots * size_of::<Slot>() + self.shards.capacity() * size_of::<Shard>()
     }
 }

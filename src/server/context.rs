@@ -17,7 +17,6 @@
 
 use super::native;
 use super::string::{OwnedStr, Str};
-use crate::model::random::Random;
 use crate::model::time::{Micros, Millis};
 use redis_module::raw::{self, RedisModuleCtx};
 use smallvec::SmallVec;
@@ -132,14 +131,6 @@ impl Context {
         }
         // Redis 7.0 uses the same system clock.
         Micros::try_from(now_nanos() / 1000).unwrap_or(0)
-    }
-
-    /// Returns a generator that is seeded by the server's generator.
-    pub fn random(&self) -> Random {
-        let mut seed = [0_u8; 32];
-        // SAFETY: the buffer has the given length.
-        unsafe { api!(RedisModule_GetRandomBytes(seed.as_mut_ptr(), seed.len())) };
-        Random::from_seed(seed)
     }
 
     pub(super) fn flags(&self) -> c_int {

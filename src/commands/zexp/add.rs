@@ -4,7 +4,7 @@
 //! leases, or for rules such as "at most three codes in five minutes".
 
 use super::plan::Plan;
-use super::{AT, COMPARISON, Comparison, expiry};
+use super::{AT, COMPARISON, allows, expiry};
 use crate::commands::CONDITION;
 use crate::commands::args::{Args, flag, once};
 use crate::error::Error;
@@ -14,17 +14,13 @@ use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::key::Writing;
 use crate::server::{Context, Str};
 use smallvec::SmallVec;
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Presence {
-    Absent,
-    Present,
-}
+use std::cmp::Ordering;
 
 #[derive(Default)]
 struct AddOptions {
-    presence: Option<Presence>,
-    comparison: Option<Comparison>,
+    /// Whether the member must be live (XX), or must not be live (NX).
+    must_live: Option<bool>,
+    comparison: Option<Ordering>,
     counts_changed: bool,
     cap: Option<u64>,
     is_instant: bool,
@@ -35,10 +31,10 @@ impl AddOptions {
         let mut options = AddOptions::default();
         while let Some(keyword) = args.leading_keyword() {
             match keyword.bytes() {
-                b"NX" => once(&mut options.presence, Presence::Absent)?,
-                b"XX" => once(&mut options.presence, Presence::Present)?,
-                b"GT" => once(&mut options.comparison, Comparison::Later)?,
-                b"LT" => once(&mut options.comparison, Comparison::Sooner)?,
+                b"NX" => once(&mut options.must_live, false)?,
+                b"XX" => once(&mut options.must_live, true)?,
+                b"GT" => once(&mut options.comparison, Ordering::Greater)?,
+                b"LT" => once(&mut options.comparison, Ordering::Less)?,
                 b"CH" => flag(&mut options.counts_changed)?,
                 b"CAP" => once(&mut options.cap, args.count()?)?,
                 b"AT" => flag(&mut options.is_instant)?,
@@ -46,7 +42,7 @@ impl AddOptions {
             }
         }
         // NX sets only new members, which have no expiry to compare.
-        if options.presence == Some(Presence::Absent) && options.comparison.is_some() {
+        if options.must_live == Some(false) && options.comparison.is_some() {
             return Err(Error::Syntax);
         }
         Ok(options)
@@ -55,17 +51,9 @@ impl AddOptions {
     /// Returns the expiry of a member after the command. `current` is its expiry before the command. `new` is the
     /// expiry in the command's arguments. `None` means that the member is absent or expired.
     fn decide(&self, current: Option<Millis>, new: Millis, now: Millis) -> Option<Millis> {
-        let passes = match current {
-            None => self.presence != Some(Presence::Present),
-            Some(current) => {
-                self.presence != Some(Presence::Absent)
-                    && self.comparison.is_none_or(|comparison| comparison.allows(current, new))
-            }
-        };
-        match passes {
-            true => (new > now).then_some(new),
-            false => current,
-        }
+        let passes = self.must_live.is_none_or(|must_live| must_live == current.is_some())
+            && current.is_none_or(|current| allows(self.comparison, new, current));
+        if passes { Some(new).filter(|&new| new > now) } else { current }
     }
 }
 

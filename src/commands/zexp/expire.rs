@@ -2,11 +2,12 @@
 //!
 //! Sets the expiry of live members.
 
-use super::{AT, COMPARISON, Comparison, change_each, expiry};
+use super::{AT, COMPARISON, allows, change_each, expiry};
 use crate::commands::args::{Args, flag, once};
 use crate::error::Error;
 use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::{Context, Str};
+use std::cmp::Ordering;
 
 pub const SPEC: Spec = Spec {
     name: c"ZEXP.EXPIRE",
@@ -25,8 +26,8 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let (mut comparison, mut is_instant) = (None, false);
     while let Some(keyword) = args.leading_keyword() {
         match keyword.bytes() {
-            b"GT" => once(&mut comparison, Comparison::Later)?,
-            b"LT" => once(&mut comparison, Comparison::Sooner)?,
+            b"GT" => once(&mut comparison, Ordering::Greater)?,
+            b"LT" => once(&mut comparison, Ordering::Less)?,
             b"AT" => flag(&mut is_instant)?,
             _ => return Err(Error::Syntax),
         }
@@ -36,7 +37,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
 
     change_each(ctx, key, members, now, |current| match current {
         None => (None, -2),
-        Some(at) if comparison.is_some_and(|comparison| !comparison.allows(at, expiry)) => (current, 0),
+        Some(at) if !allows(comparison, expiry, at) => (current, 0),
         Some(_) if expiry > now => (Some(expiry), 1),
         Some(_) => (None, 2),
     })

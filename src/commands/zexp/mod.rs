@@ -23,26 +23,16 @@ use crate::server::command::Arg;
 use crate::server::key::{Reading, Writing};
 use crate::server::{Context, Str};
 use plan::Plan;
+use std::cmp::Ordering;
 
 const COMPARISON: Arg = Arg::one_of(c"comparison", &[Arg::flag(c"gt", c"GT"), Arg::flag(c"lt", c"LT")]).optional();
 
 /// `[AT]`: the next argument is a time, not a duration.
 const AT: Arg = Arg::flag(c"at", c"AT").optional();
 
-/// GT or LT: sets an expiry only if it is later, or sooner, than the member's current expiry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Comparison {
-    Later,
-    Sooner,
-}
-
-impl Comparison {
-    fn allows(self, current: Millis, new: Millis) -> bool {
-        match self {
-            Comparison::Later => new > current,
-            Comparison::Sooner => new < current,
-        }
-    }
+/// Whether GT or LT allows a new expiry: GT stands for `Greater`, LT for `Less`.
+fn allows(comparison: Option<Ordering>, new: Millis, current: Millis) -> bool {
+    comparison.is_none_or(|wanted| new.cmp(&current) == wanted)
 }
 
 /// Runs a command `key member [member ...]` that calls `reply` with each member's expiry and the current time. The

@@ -47,7 +47,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
             Some(count) => count.unsigned_abs(),
         };
         let distinct = count.is_none_or(|count| count >= 0);
-        let random = set.ctx().random();
+        let random = Random::new();
         let chosen = if distinct { distinct_below(random, live, wanted) } else { below(random, live, wanted) };
         let pool = (wanted > live / WALK).then(|| Pool::of(set.live(0, now, f64::INFINITY)));
         (set.len().saturating_sub(live), chosen, pool)

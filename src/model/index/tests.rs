@@ -41,10 +41,11 @@ fn no_shard_grows_large_and_memory_follows_the_entries() {
     let mut index = Index::default();
     let assert_fits = |index: &Index| {
         for shard in &index.shards {
-            let (slots, used) = (shard.slots.len(), shard.used);
+            let (slots, used) = (shard.slots.len(), shard.used as usize);
             assert!(used <= 8 * SHARD, "{used} entries in one shard of {SHARD} on average");
             assert!(index.shards.len() <= 1 + 2 * index.len.div_ceil(SHARD), "{} entries", index.len);
             assert!(slots <= 2 * Shard::room_for(used), "{slots} slots for {used}");
+            assert!(shard.entries().is_sorted() && shard.entries().count() == used);
         }
         assert!(index.shards.iter().all(|shard| shard.slots.capacity() == shard.slots.len()));
     };

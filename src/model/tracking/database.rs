@@ -1,10 +1,10 @@
 //! The tracked sets of one database: names, due times, dirty sets, postponed checks.
 //!
-//! The sets are numbered from 0. An [`Index`] finds a set's number by its name. Groups of [`GROUP`] sets store the names
-//! and due times. If a set is removed, the last set gets its number. So only the last group has vacant places, and a set
-//! takes about 29 bytes in addition to its name. The index and the groups grow and shrink in small steps.
+//! The sets are numbered from 0. An [`Index`] finds a set's number by its name. Blocks of [`BLOCK`] sets store the names
+//! and due times. If a set is removed, the last set gets its number. So only the last block has vacant places, and a set
+//! takes about 29 bytes in addition to its name. The index and the blocks grow and shrink in small steps.
 //!
-//! An ordered set of the earliest due time of each group finds the group that is due first.
+//! An ordered set of the earliest due time of each block finds the block that is due first.
 
 use crate::model::chunks::Chunks;
 use crate::model::index::Index;
@@ -21,8 +21,8 @@ pub const NEVER: Millis = Millis::MAX;
 /// A due time that has always passed, even after the clock has stepped back.
 pub(super) const AT_ONCE: Millis = 0;
 
-/// The number of sets in a group.
-const GROUP: u32 = 32;
+/// The number of sets in a block.
+const BLOCK: u32 = 32;
 
 /// What is known about a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub enum Standing {
     Dirty(Millis),
 }
 
-/// The maximum number of groups that are read to count the due sets. This takes some tens of µs.
+/// The maximum number of blocks that are read to count the due sets. This takes some tens of µs.
 const SAMPLE: usize = 256;
 
 #[derive(Clone, Copy)]
@@ -45,18 +45,15 @@ struct TrackedSet {
     length: u32,
 }
 
-#[derive(Default)]
-struct Group {
+struct Block {
     sets: Vec<TrackedSet>,
     /// The names, in the order of the sets.
     names: Vec<u8>,
+    /// The earliest due time of the sets.
+    first: Millis,
 }
 
-impl Group {
-    fn first_due(&self) -> Millis {
-        self.sets.iter().map(|set| set.due).min().unwrap_or(NEVER)
-    }
-
+impl Block {
     fn name_start(&self, at: usize) -> usize {
         self.sets[..at].iter().map(|set| set.length as usize).sum()
     }
@@ -68,7 +65,7 @@ impl Group {
     fn push(&mut self, set: TrackedSet, name: &[u8]) {
         self.sets.push(set);
         self.names.extend_from_slice(name);
-        if self.sets.len() == GROUP as usize {
+        if self.sets.len() == BLOCK as usize {
             self.names.shrink_to_fit();
         }
     }
@@ -81,7 +78,6 @@ impl Group {
     fn replace(&mut self, at: usize, set: TrackedSet, name: Vec<u8>) {
         let start = self.name_start(at);
         let old = std::mem::replace(&mut self.sets[at], set);
-        self.names.reserve_exact(name.len());
         self.names.splice(start..start + old.length as usize, name);
         self.names.shrink_to_fit();
     }
@@ -89,10 +85,10 @@ impl Group {
 
 #[derive(Default)]
 pub struct Database {
-    groups: Chunks<Group>,
+    blocks: Chunks<Block>,
     index: Index,
     hasher: DefaultHashBuilder,
-    /// The groups by the earliest due time of their sets, without the groups that are never due.
+    /// The blocks by the earliest due time of their sets, without the blocks that are never due.
     order: BTreeSet<(Millis, u32)>,
     /// The number of sets that the walk in progress has not read. The walk begins with the last set.
     unread: usize,
@@ -107,8 +103,8 @@ pub struct Database {
 
 impl Database {
     pub fn len(&self) -> usize {
-        let Some(last) = self.groups.len().checked_sub(1) else { return 0 };
-        last * GROUP as usize + self.groups[last as u32].sets.len()
+        let Some(last) = self.blocks.len().checked_sub(1) else { return 0 };
+        last * BLOCK as usize + self.blocks[last as u32].sets.len()
     }
 
     /// Returns the due time of a set. `None` if the set is not tracked.
@@ -164,13 +160,13 @@ impl Database {
         let Some(number) = self.find(key) else { return };
         self.index.remove(self.set(number).hash, number);
         let last = self.len() as u32 - 1;
-        let Some((set, name)) = self.edit(last / GROUP, Group::pop) else { return };
+        let Some((set, name)) = self.edit(last / BLOCK, Block::pop) else { return };
         if number != last {
             self.index.renumber(set.hash, last, number);
-            self.edit(number / GROUP, |group| group.replace((number % GROUP) as usize, set, name));
+            self.edit(number / BLOCK, |block| block.replace((number % BLOCK) as usize, set, name));
         }
-        if last.is_multiple_of(GROUP) {
-            self.groups.pop();
+        if last.is_multiple_of(BLOCK) {
+            self.blocks.pop();
         }
     }
 
@@ -178,32 +174,32 @@ impl Database {
         self.order.first().map(|&(due, _)| due)
     }
 
-    /// Returns the earliest due time of the groups whose sets are all due after `moment`.
+    /// Returns the earliest due time of the blocks whose sets are all due after `moment`.
     pub fn next_due_after(&self, moment: Millis) -> Option<Millis> {
         self.order.range((moment + 1, 0)..).next().map(|&(due, _)| due)
     }
 
     /// Returns the set that is due first.
     pub fn first(&self) -> Option<(&[u8], Millis)> {
-        let &(due, group) = self.order.first()?;
-        let group = &self.groups[group];
-        let at = group.sets.iter().position(|set| set.due == due)?;
-        Some((group.name(at), due))
+        let &(due, block) = self.order.first()?;
+        let block = &self.blocks[block];
+        let at = block.sets.iter().position(|set| set.due == due)?;
+        Some((block.name(at), due))
     }
 
     /// Returns the number of sets that are due at `now`. The number is exact if the due sets are in at most [`SAMPLE`]
-    /// groups. Otherwise it is estimated from [`SAMPLE`] groups. O(1).
+    /// blocks. Otherwise it is estimated from [`SAMPLE`] blocks. O(1).
     pub fn overdue(&self, now: Millis) -> usize {
-        let due_in = |group: u32| self.groups[group].sets.iter().filter(|set| set.due <= now).count();
-        let mut groups = self.order.range(..=(now, u32::MAX)).map(|&(_, group)| due_in(group));
-        let counted = groups.by_ref().take(SAMPLE).sum();
-        if groups.next().is_none() {
+        let due_in = |block: u32| self.blocks[block].sets.iter().filter(|set| set.due <= now).count();
+        let mut blocks = self.order.range(..=(now, u32::MAX)).map(|&(_, block)| due_in(block));
+        let counted = blocks.by_ref().take(SAMPLE).sum();
+        if blocks.next().is_none() {
             return counted;
         }
-        let sample = (0..self.groups.len()).step_by(self.groups.len().div_ceil(SAMPLE));
+        let sample = (0..self.blocks.len()).step_by(self.blocks.len().div_ceil(SAMPLE));
         let size = sample.len();
-        let due: usize = sample.map(|group| due_in(group as u32)).sum();
-        counted.max(due * self.groups.len() / size).min(self.len())
+        let due: usize = sample.map(|block| due_in(block as u32)).sum();
+        counted.max(due * self.blocks.len() / size).min(self.len())
     }
 
     pub fn postpone(&mut self, key: &Rc<[u8]>, until: Millis) {
@@ -266,7 +262,7 @@ impl Database {
         for _ in 0..SOME {
             let Some(number) = self.unread.min(self.len()).checked_sub(1) else { return self.unread = 0 };
             self.unread = number;
-            let name = self.groups[number as u32 / GROUP].name(number % GROUP as usize);
+            let name = self.blocks[number as u32 / BLOCK].name(number % BLOCK as usize);
             if is_meant(name) {
                 self.forget(&Box::<[u8]>::from(name));
             }
@@ -277,7 +273,7 @@ impl Database {
     /// only the index is left, which has one allocation for a thousand sets.
     pub fn free_some(&mut self, most: usize) -> bool {
         (0..most).all(|_| {
-            self.groups.pop().is_some()
+            self.blocks.pop().is_some()
                 | self.order.pop_first().is_some()
                 | self.dirty.pop_first().is_some()
                 | self.ttls.pop_first().is_some()
@@ -291,7 +287,7 @@ impl Database {
 
     /// Returns the number of a set.
     fn find(&self, key: &[u8]) -> Option<u32> {
-        let name = |number: u32| self.groups[number / GROUP].name((number % GROUP) as usize);
+        let name = |number: u32| self.blocks[number / BLOCK].name((number % BLOCK) as usize);
         self.index.find(self.hash(key), |number| name(number) == key)
     }
 
@@ -300,32 +296,32 @@ impl Database {
         let (Ok(number), Ok(length)) = (u32::try_from(self.len()), u32::try_from(key.len())) else { return };
         let hash = self.hash(key);
         self.index.insert(hash, number);
-        if number.is_multiple_of(GROUP) {
-            self.groups.push(Group::default());
+        if number.is_multiple_of(BLOCK) {
+            self.blocks.push(Block { sets: Vec::new(), names: Vec::new(), first: NEVER });
         }
-        self.edit(number / GROUP, |group| group.push(TrackedSet { due, hash, length }, key));
+        self.edit(number / BLOCK, |block| block.push(TrackedSet { due, hash, length }, key));
     }
 
     fn set_due(&mut self, number: u32, due: Millis) {
         if self.set(number).due != due {
-            self.edit(number / GROUP, |group| group.sets[(number % GROUP) as usize].due = due);
+            self.edit(number / BLOCK, |block| block.sets[(number % BLOCK) as usize].due = due);
         }
     }
 
     fn set(&self, number: u32) -> TrackedSet {
-        self.groups[number / GROUP].sets[(number % GROUP) as usize]
+        self.blocks[number / BLOCK].sets[(number % BLOCK) as usize]
     }
 
-    /// Changes a group and updates its entry in `order`.
-    fn edit<R>(&mut self, number: u32, edit: impl FnOnce(&mut Group) -> R) -> R {
-        let group = &mut self.groups[number];
-        let before = group.first_due();
-        let result = edit(group);
-        let after = group.first_due();
-        if before != after {
+    /// Changes a block and updates its entry in `order`.
+    fn edit<R>(&mut self, number: u32, edit: impl FnOnce(&mut Block) -> R) -> R {
+        let block = &mut self.blocks[number];
+        let result = edit(block);
+        let first = block.sets.iter().map(|set| set.due).min().unwrap_or(NEVER);
+        let before = std::mem::replace(&mut block.first, first);
+        if before != first {
             self.order.remove(&(before, number));
-            if after != NEVER {
-                self.order.insert((after, number));
+            if first != NEVER {
+                self.order.insert((first, number));
             }
         }
         result
@@ -335,7 +331,7 @@ impl Database {
 #[cfg(test)]
 impl Database {
     pub fn names(&self) -> impl Iterator<Item = &[u8]> {
-        (0..self.len()).map(|number| self.groups[number as u32 / GROUP].name(number % GROUP as usize))
+        (0..self.len()).map(|number| self.blocks[number as u32 / BLOCK].name(number % BLOCK as usize))
     }
 
     /// Returns whether a lookup of this name has to compare names.
@@ -343,15 +339,15 @@ impl Database {
         self.index.find(self.hash(name), |_| true).is_some()
     }
 
-    /// Returns the number of sets in each group.
-    pub fn group_sizes(&self) -> impl Iterator<Item = usize> {
-        (0..self.groups.len()).map(|group| self.groups[group as u32].sets.len())
+    /// Returns the number of sets in each block.
+    pub fn block_sizes(&self) -> impl Iterator<Item = usize> {
+        (0..self.blocks.len()).map(|block| self.blocks[block as u32].sets.len())
     }
 
     /// Returns the allocated bytes, with a high estimate for the ordered set.
     pub fn bytes(&self) -> usize {
-        let groups = (0..self.groups.len()).map(|group| &self.groups[group as u32]);
-        let in_groups = groups.map(|group| group.sets.capacity() * size_of::<TrackedSet>() + group.names.capacity());
-        self.index.bytes() + self.groups.bytes() + in_groups.sum::<usize>() + 40 * self.order.len()
+        let blocks = (0..self.blocks.len()).map(|block| &self.blocks[block as u32]);
+        let in_blocks = blocks.map(|block| block.sets.capacity() * size_of::<TrackedSet>() + block.names.capacity());
+        self.index.bytes() + self.blocks.bytes() + in_blocks.sum::<usize>() + 40 * self.order.len()
     }
 }

@@ -1,8 +1,8 @@
 //! The model of tracking: the expiring sets, the time of the next visit to each set, and the timer. The model has no
 //! server and no clock.
 //!
-//! [`Tracking`] is a cache: every visit reads the set's marker and members from the set itself. So a wrong entry does
-//! no harm. If the time in the entry is too early, the visit finds nothing to do. If the key is gone, the visit removes
+//! [`Tracking`] is a cache: every visit reads the set's marker and members from the set itself. So a wrong time does no
+//! harm. If the time in the entry is too early, the visit finds nothing to do. If the key is gone, the visit removes
 //! the entry. If a visit cannot read the set, its outcome is *unknown*: the set stays tracked, and a later visit checks
 //! it again.
 //!
@@ -39,7 +39,7 @@ const RETRY: [Millis; 2] = [1000, 60_000];
 /// clock more often, so a larger difference is a step of the clock.
 const STEP: Millis = 2000;
 
-/// The number of groups of sets that each run of the cron job frees of a dropped database. This takes some tens of µs.
+/// The number of blocks of sets that each run of the cron job frees of a dropped database. This takes some tens of µs.
 const FREED: usize = 128;
 
 /// Returns when to visit a set whose lowest score is `first`.
@@ -77,8 +77,7 @@ pub struct Tracking {
     dropped: Vec<Database>,
     /// The number of expired members that remain in the set that was visited last.
     left: u64,
-    /// The time of the next attempt that was planned last for a set that could not be checked, measured in
-    /// [`Tracking::passed`].
+    /// When the set whose check failed last is checked again, measured in [`Tracking::passed`].
     retry: Millis,
     /// The wall clock at the last reading.
     seen: Millis,

@@ -127,7 +127,7 @@ fn name(number: u32) -> Vec<u8> {
     name
 }
 
-/// The number of groups grows, shrinks and grows again, because thousands of sets are added and removed.
+/// The number of blocks grows, shrinks and grows again, because thousands of sets are added and removed.
 #[test]
 fn a_table_that_grows_and_shrinks_says_what_a_plain_map_says() {
     let mut random = StdRng::seed_from_u64(1);
@@ -185,7 +185,7 @@ fn partly_due(sets: u32, share: f64) -> (Database, usize) {
 #[test]
 fn how_many_are_due_is_exact_for_few_and_near_the_truth_for_many_and_never_zero_for_some() {
     for (sets, share, tolerance) in [
-        // The tolerances are about five standard errors of a sample of 256 groups.
+        // The tolerances are about five standard errors of a sample of 256 blocks.
         (300_000, 1.0, 0.06),
         (300_000, 0.3, 0.1),
         (300_000, 0.01, 0.5),
@@ -243,14 +243,14 @@ fn a_walk_meets_every_set_that_stays_though_most_others_go_meanwhile() {
     }
 }
 
-/// No call moves more than one set, and the tests of the index limit how many of its entries a call moves. So the groups
+/// No call moves more than one set, and the tests of the index limit how many of its entries a call moves. So the blocks
 /// must be dense: only the last one has vacant places.
 #[test]
 fn a_table_grows_and_shrinks_in_small_steps() {
     let mut table = Database::default();
     let mut random = StdRng::seed_from_u64(4);
     let assert_dense = |table: &Database, len: usize| {
-        let sizes: Vec<_> = table.group_sizes().collect();
+        let sizes: Vec<_> = table.block_sizes().collect();
         assert_eq!((table.len(), sizes.iter().sum::<usize>(), sizes.len()), (len, len, len.div_ceil(32)));
         assert!(sizes.iter().rev().skip(1).all(|&size| size == 32), "{sizes:?}");
     };
