@@ -3,7 +3,7 @@
 use super::Board;
 use super::error::BoardError;
 use super::schema::{Dimension, Ties};
-use super::tree::{Cursor, Position};
+use super::tree::Cursor;
 use super::value::Value;
 
 #[derive(Clone, Copy, Debug)]
@@ -108,21 +108,9 @@ impl Board {
     /// Returns a member with up to `radius` neighbours on either side, best first (AROUND). Returns `None` if the
     /// member is not on the board. O(log n + members).
     pub fn around(&self, member: &[u8], radius: u64) -> Option<Range<'_>> {
-        let position = self.position_of(member)?;
-        let rank = self.tree.rank(position);
-        let back = radius.min(rank);
-        let ahead = radius.min(self.len() - 1 - rank);
-        let first = match usize::try_from(back).ok().and_then(|back| position.at.checked_sub(back)) {
-            Some(at) => Position { at, ..position }, // in the same leaf
-            None => self.tree.at_rank(rank - back),
-        };
-        Some(Range {
-            board: self,
-            next: Some(self.tree.cursor(first)),
-            position: rank - back,
-            left: back + 1 + ahead,
-            order: Order::BestFirst,
-        })
+        let rank = self.rank(member, Ranking::Plain)?;
+        let (first, last) = (rank.saturating_sub(radius), rank.saturating_add(radius).min(self.len()));
+        Some(self.range(first.cast_signed(), last.cast_signed(), Order::BestFirst))
     }
 
     pub fn iter(&self, order: Order) -> Range<'_> {

@@ -6,8 +6,8 @@ use super::node::{MEMBER, Node, Total};
 use crate::model::chunks::NIL;
 
 impl Tree {
-    /// Adds a row at the end of a tree that has only leaves. The row must not precede the last one. The
-    /// caller calls [`build_levels`](Tree::build_levels) after the last row. O(1).
+    /// Adds a row at the end of a tree that has only leaves. The row must not precede the last one. The caller calls
+    /// [`build_levels`](Tree::build_levels) after the last row. O(1).
     pub(in super::super) fn append(&mut self, words: &[u64], id: u32, names: &mut Names) {
         let is_head = self.total == 0 || self.words(self.last()) != words;
         if self.nodes[self.last].len() + 1 == self.leaf_rows {
@@ -21,9 +21,8 @@ impl Tree {
         self.total += MEMBER + Total::from(is_head);
     }
 
-    /// Builds the levels above the leaves. O(n / rows of a leaf).
+    /// Builds the levels above the leaves, of which the root is the first. O(n / rows of a leaf).
     pub(in super::super) fn build_levels(&mut self) {
-        self.root = self.first;
         while self.nodes[self.root].next != NIL {
             self.root = self.level_above(self.root);
         }

@@ -233,8 +233,6 @@ impl Tree {
         let child = self.nodes.remove(child_id);
         if child.prev != NIL {
             self.nodes[child.prev].next = child.next;
-        } else if self.first == child_id {
-            self.first = child.next;
         }
         if child.next != NIL {
             self.nodes[child.next].prev = child.prev;

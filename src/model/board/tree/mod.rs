@@ -76,7 +76,7 @@ impl<'a> Cursor<'a> {
 pub(super) struct Tree {
     nodes: Slab<Node>,
     root: u32,
-    first: u32,
+    /// The last leaf.
     last: u32,
     total: Total,
     /// The number of words per row: one for each dimension.
@@ -96,7 +96,7 @@ impl Tree {
     pub(super) fn with_rows(stride: usize, leaf_rows: usize, inner_rows: usize) -> Self {
         let mut nodes = Slab::new();
         let root = nodes.insert(Node::default());
-        Tree { nodes, root, first: root, last: root, total: 0, stride, leaf_rows, inner_rows }
+        Tree { nodes, root, last: root, total: 0, stride, leaf_rows, inner_rows }
     }
 
     pub(super) fn relocations(&mut self) -> usize {
@@ -215,12 +215,8 @@ impl Tree {
         u32::from(is_head) + self.nodes[leaf].heads_within(1..rows, self.stride)
     }
 
-    /// Returns the position of the row with this rank, which must be below `len`. O(log n), and O(1) for the best row,
-    /// because most clients read the top of a board.
+    /// Returns the position of the row with this rank, which must be below `len`. O(log n).
     pub(super) fn at_rank(&self, rank: u64) -> Position {
-        if rank == 0 {
-            return Position { leaf: self.first, at: 0 };
-        }
         let mut rest = rank;
         let mut node_id = self.root;
         loop {

@@ -7,7 +7,7 @@ impl Tree {
         let (total, leaves) = self.check_below(self.root, NIL, names);
         assert_eq!(total, self.total, "members and heads of the whole");
         let mut linked = Vec::new();
-        let (mut prev, mut leaf) = (NIL, self.first);
+        let (mut prev, mut leaf) = (NIL, leaves[0]);
         while leaf != NIL {
             assert_eq!(self.nodes[leaf].prev, prev);
             linked.push(leaf);
