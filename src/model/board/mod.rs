@@ -1,9 +1,9 @@
 //! Leaderboards with several dimensions: an exact order over tuples of any size.
 //!
-//! A board has three parts. None of them makes an allocation for each member:
+//! A board has two parts. None of them makes an allocation for each member:
 //!
-//! - `names`: the members' names in pages. A name's page and slot form the member's ID.
-//! - [`Index`]: a hash table from name to ID. It never rehashes all entries at once.
+//! - `names`: the members' names in pages. A name's page and slot form the member's ID. A hash table leads from a name
+//!   to its ID. The table never rehashes all entries at once.
 //! - `tree`: the order of the members, a B+tree with counts.
 //!
 //! A lookup by name finds the member's ID and its leaf. The leaf holds the member's values, and the counts in the
@@ -35,7 +35,6 @@ pub use schema::{Dimension, Direction, Kind, Schema, Ties};
 pub use update::{Assignment, Condition, RemovedRange, SetOptions};
 pub use value::Value;
 
-use crate::model::index::Index;
 use names::Names;
 use tree::{Position, Tree};
 
@@ -50,13 +49,12 @@ pub struct Board {
     schema: Schema,
     tree: Tree,
     names: Names,
-    index: Index,
 }
 
 impl Board {
     pub fn new(schema: Schema) -> Board {
         let tree = Tree::new(schema.dimensions().len());
-        Board { schema, tree, names: Names::new(), index: Index::default() }
+        Board { schema, tree, names: Names::new() }
     }
 
     pub fn schema(&self) -> &Schema {
@@ -72,14 +70,8 @@ impl Board {
         u64::from(self.tree.distinct())
     }
 
-    /// Returns a name's hash, and the member's ID if it is on the board.
-    fn find(&self, member: &[u8]) -> (u32, Option<u32>) {
-        let hash = self.index.hash(member);
-        (hash, self.index.find(hash, |id| self.names.name(id) == member))
-    }
-
     fn position_of(&self, member: &[u8]) -> Option<Position> {
-        let (_, id) = self.find(member);
+        let (_, id) = self.names.find(member);
         id.map(|id| self.tree.position_of(id, &self.names))
     }
 
