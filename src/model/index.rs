@@ -24,21 +24,14 @@ const SHARD: usize = 1024;
 #[cfg(test)]
 const SHARD: usize = 128;
 
-/// The hash in the upper half, the number in the lower half.
-type Slot = u64;
-const VACANT: Slot = NIL as u64;
-
-fn slot_of(hash: u32, id: u32) -> Slot {
-    u64::from(hash) << 32 | u64::from(id)
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    hash: u32,
+    /// The number. `NIL` in a vacant slot.
+    id: u32,
 }
 
-fn id_of(slot: Slot) -> u32 {
-    slot as u32
-}
-
-fn hash_of(slot: Slot) -> u32 {
-    (slot >> 32) as u32
-}
+const VACANT: Slot = Slot { hash: 0, id: NIL };
 
 #[derive(Clone, Debug, Default)]
 struct Shard {
@@ -62,10 +55,10 @@ impl Shard {
         let mut at = self.home(hash);
         loop {
             let slot = self.slots[at];
-            if slot == VACANT {
+            if slot.id == NIL {
                 return None; // the search ends here, because a shard is at most 7/8 full
             }
-            if hash_of(slot) == hash && is(id_of(slot)) {
+            if slot.hash == hash && is(slot.id) {
                 return Some(at);
             }
             at = self.after(at);
@@ -78,8 +71,8 @@ impl Shard {
 
     /// Adds an entry. At least one slot must be vacant.
     fn put(&mut self, slot: Slot) {
-        let mut at = self.home(hash_of(slot));
-        while self.slots[at] != VACANT {
+        let mut at = self.home(slot.hash);
+        while self.slots[at].id != NIL {
             at = self.after(at);
         }
         self.slots[at] = slot;
@@ -93,11 +86,11 @@ impl Shard {
         loop {
             at = self.after(at);
             let slot = self.slots[at];
-            if slot == VACANT {
+            if slot.id == NIL {
                 break;
             }
             // The entry may move into the hole, unless the hole precedes the entry's home (modulo the length).
-            let home = self.home(hash_of(slot));
+            let home = self.home(slot.hash);
             if (at + len - home) % len >= (at + len - hole) % len {
                 self.slots[hole] = slot;
                 hole = at;
@@ -123,7 +116,7 @@ impl Shard {
     }
 
     fn entries(&self) -> impl Iterator<Item = Slot> {
-        self.slots.iter().copied().filter(|slot| *slot != VACANT)
+        self.slots.iter().copied().filter(|slot| slot.id != NIL)
     }
 }
 
@@ -164,7 +157,7 @@ impl Index {
             return None;
         }
         let shard = &self.shards[self.shard(hash)];
-        shard.find(hash, &mut is).map(|at| id_of(shard.slots[at]))
+        shard.find(hash, &mut is).map(|at| shard.slots[at].id)
     }
 
     /// Adds an entry that is not in the table. O(1) amortized, at worst the rebuild of one shard.
@@ -180,7 +173,7 @@ impl Index {
             let slots = shard.slots.len();
             shard.resize((slots + slots / 8).max(Shard::room_for(shard.used + 1)));
         }
-        shard.put(slot_of(hash, id));
+        shard.put(Slot { hash, id });
         self.len += 1;
     }
 
@@ -206,7 +199,7 @@ impl Index {
         let at = self.shard(hash);
         let shard = &mut self.shards[at];
         if let Some(at) = shard.find(hash, |id| id == from) {
-            shard.slots[at] = slot_of(hash, to);
+            shard.slots[at] = Slot { hash, id: to };
         }
     }
 
@@ -214,7 +207,7 @@ impl Index {
     fn split(&mut self) {
         let round = 1 << self.shards.len().ilog2();
         let from = self.shards.len() - round;
-        let goes = |slot: &Slot| hash_of(*slot) as usize & round != 0;
+        let goes = |slot: &Slot| slot.hash as usize & round != 0;
         let (leaves, stays): (Vec<Slot>, Vec<Slot>) = self.shards[from].entries().partition(goes);
         self.shards[from] = Shard::build(Shard::room_for(stays.len()), stays);
         self.shards.push(Shard::build(Shard::room_for(leaves.len()), leaves));

@@ -71,16 +71,16 @@ impl Merge {
                 }
                 let id = names.insert(hash, member);
                 names.set_leaf(id, row as u32);
-                self.rows.extend_from_slice(values.words());
+                self.rows.extend_from_slice(values.words);
                 self.rows.extend([self.moment, id.into()]);
                 continue;
             };
             let row = names.leaf(id) as usize * self.width;
             let (words, rest) = self.rows[row..row + self.width].split_at_mut(self.width - 2);
             let changes = match self.combine {
-                Combine::Sum => add(words, values.words(), schema.dimensions())?,
-                Combine::Best if values.words() < &*words => {
-                    words.copy_from_slice(values.words());
+                Combine::Sum => add(words, values.words, schema.dimensions())?,
+                Combine::Best if values.words < &*words => {
+                    words.copy_from_slice(values.words);
                     true
                 }
                 Combine::Best => false,

@@ -8,19 +8,11 @@ use super::value::Value;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Values<'a> {
-    dimensions: &'a [Dimension],
-    words: &'a [u64],
+    pub(super) dimensions: &'a [Dimension],
+    pub(super) words: &'a [u64],
 }
 
 impl<'a> Values<'a> {
-    pub(super) fn new(dimensions: &'a [Dimension], words: &'a [u64]) -> Self {
-        Values { dimensions, words }
-    }
-
-    pub(super) fn words(&self) -> &'a [u64] {
-        self.words
-    }
-
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Value> + use<'a> {
         self.words.iter().zip(self.dimensions).map(|(word, dimension)| Value::from_word(*word, dimension))
     }
@@ -58,7 +50,8 @@ impl Board {
     /// Returns a member's position and values, or `None` if it is not on the board. O(log n).
     pub fn get(&self, member: &[u8]) -> Option<(u64, Values<'_>)> {
         let position = self.position_of(member)?;
-        Some((self.tree.rank(position), Values::new(self.schema.dimensions(), self.tree.words(position))))
+        let values = Values { dimensions: self.schema.dimensions(), words: self.tree.words(position) };
+        Some((self.tree.rank(position), values))
     }
 
     /// Returns a member's rank, or `None` if it is not on the board. O(log n).
@@ -140,7 +133,7 @@ impl<'a> Iterator for Range<'a> {
             Order::BestFirst => row.after(),
             Order::WorstFirst => row.before(),
         };
-        let values = Values::new(self.board.schema.dimensions(), row.words());
+        let values = Values { dimensions: self.board.schema.dimensions(), words: row.words() };
         Some(Entry { member: self.board.names.name(row.id()), values })
     }
 

@@ -114,7 +114,7 @@ impl Board {
         let mut values: Vec<Value> = match slot.1 {
             Some(id) => {
                 let position = self.tree.position_of(id, &self.names);
-                Values::new(dimensions, self.tree.words(position)).iter().collect()
+                Values { dimensions, words: self.tree.words(position) }.iter().collect()
             }
             None => dimensions.iter().map(|d| Value::zero(d.kind)).collect(),
         };
@@ -147,7 +147,7 @@ impl Board {
         if count > self.len() - count {
             let before = self.iter(Order::BestFirst).take(first as usize);
             let behind = self.range((first + count).cast_signed(), -1, Order::BestFirst);
-            let entries = before.chain(behind).map(|entry| (entry.values.words(), entry.member));
+            let entries = before.chain(behind).map(|entry| (entry.values.words, entry.member));
             let rest = Board::in_order(self.schema.clone(), entries);
             return RemovedRange { first, count, former: Some(std::mem::replace(self, rest)) };
         }
@@ -220,7 +220,7 @@ impl Board {
                 self.remove_at(self.tree.last());
             }
         }
-        effect(Entry { member, values: Values::new(self.schema.dimensions(), words) });
+        effect(Entry { member, values: Values { dimensions: self.schema.dimensions(), words } });
         found.is_none()
     }
 
