@@ -129,7 +129,7 @@ pub struct Index {
 }
 
 impl Index {
-    /// Returns the number of steps of [`relocate`](Self::relocate).
+    /// Returns the number of steps of [`relocate`](Self::relocate), which is the number of allocations.
     pub fn relocations(&self) -> usize {
         self.shards.len()
     }
@@ -224,10 +224,6 @@ impl Index {
         if self.shards.capacity() / 4 >= last {
             self.shards.shrink_to(2 * last);
         }
-    }
-
-    pub fn allocations(&self) -> usize {
-        self.shards.len()
     }
 
     /// Returns the allocated bytes. O(shards).

@@ -11,10 +11,9 @@
 //!
 //! ## Effects
 //!
-//! Replicas and the AOF get two kinds of effects: an [`Entry`], which is a member with its final values, and removals
-//! by name or position. A SET or INCR is replicated as a SET of the final values, without conditions. A replica applies
-//! the effects in the master's order, so ties get the same order. KEEP has no effect of its own, because after each
-//! effect it removes the same member as on the master.
+//! A SET or INCR is replicated as a SET of the final values, without conditions. A replica applies the effects in the
+//! master's order, so ties get the same order. KEEP has no effect of its own, because after each effect it removes the
+//! same member as on the master.
 
 mod codec;
 mod error;
@@ -35,7 +34,7 @@ pub use schema::{Dimension, Direction, Kind, Schema, Ties};
 pub use update::{Assignment, Condition, RemovedRange, SetOptions};
 pub use value::Value;
 
-use names::Names;
+use names::{Names, PAGE_BYTES};
 use tree::{Position, Tree};
 
 /// The maximum number of members, because IDs and counts have 32 bits.
@@ -54,7 +53,7 @@ pub struct Board {
 impl Board {
     pub fn new(schema: Schema) -> Board {
         let tree = Tree::new(schema.dimensions().len());
-        Board { schema, tree, names: Names::new() }
+        Board { schema, tree, names: Names::new(PAGE_BYTES) }
     }
 
     pub fn schema(&self) -> &Schema {

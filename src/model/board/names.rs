@@ -16,7 +16,7 @@ use crate::model::index::Index;
 use crate::model::relocate::Mover;
 
 const SLOT_BITS: u32 = 8;
-const PAGE_BYTES: usize = 16 << 10;
+pub(super) const PAGE_BYTES: usize = 16 << 10;
 const LEAF: usize = size_of::<u32>();
 
 /// The maximum number of pages, so that every ID is below `NIL`.
@@ -59,13 +59,9 @@ pub(super) struct Names {
 }
 
 impl Names {
-    pub(super) fn new() -> Self {
-        Names::with_pages_of(PAGE_BYTES)
-    }
-
     /// Creates a store with pages of `page_bytes` bytes. A page has room for at least one name.
-    pub(super) fn with_pages_of(page_bytes: usize) -> Self {
-        Names { pages: Slab::new(), last: BTreeMap::new(), page_bytes, index: Index::default() }
+    pub(super) fn new(page_bytes: usize) -> Self {
+        Names { pages: Slab::default(), last: BTreeMap::new(), page_bytes, index: Index::default() }
     }
 
     pub(super) fn relocations(&mut self) -> usize {
@@ -173,7 +169,7 @@ impl Names {
     }
 
     pub(super) fn allocations(&self) -> usize {
-        self.pages.len() + self.last.len() + self.index.allocations()
+        self.pages.len() + self.last.len() + self.index.relocations()
     }
 
     /// Returns the allocated bytes, estimated from `samples` pages (0: all).

@@ -13,7 +13,6 @@
 //!
 //! Splits and merges are the same for leaves and inner nodes.
 
-mod bulk;
 mod edit;
 mod node;
 
@@ -94,7 +93,7 @@ impl Tree {
 
     /// Creates an empty tree. A node is split when it gets this number of rows, which must be at least 4.
     pub(super) fn with_rows(stride: usize, leaf_rows: usize, inner_rows: usize) -> Self {
-        let mut nodes = Slab::new();
+        let mut nodes = Slab::default();
         let root = nodes.insert(Node::default());
         Tree { nodes, root, last: root, total: 0, stride, leaf_rows, inner_rows }
     }
@@ -109,8 +108,8 @@ impl Tree {
         for node in nodes {
             mover.vec(&mut node.ids);
             mover.vec(&mut node.words);
-            if let Some(inner) = &mut node.inner {
-                mover.vec(&mut inner.totals);
+            if let Some(totals) = &mut node.totals {
+                mover.vec(totals);
             }
         }
     }
@@ -198,8 +197,8 @@ impl Tree {
                 return total;
             }
             let parent = &self.nodes[parent_id];
-            if let Some(inner) = &parent.inner {
-                total += inner.totals[..parent.position(node)].iter().sum::<Total>();
+            if let Some(totals) = &parent.totals {
+                total += totals[..parent.position(node)].iter().sum::<Total>();
             }
             node = parent_id;
         }
@@ -221,12 +220,12 @@ impl Tree {
         let mut node_id = self.root;
         loop {
             let node = &self.nodes[node_id];
-            let Some(inner) = &node.inner else {
+            let Some(totals) = &node.totals else {
                 return Position { leaf: node_id, at: rest as usize };
             };
             let mut slot = 0;
-            while slot + 1 < node.len() && rest >= u64::from(members(inner.totals[slot])) {
-                rest -= u64::from(members(inner.totals[slot]));
+            while slot + 1 < node.len() && rest >= u64::from(members(totals[slot])) {
+                rest -= u64::from(members(totals[slot]));
                 slot += 1;
             }
             node_id = node.ids[slot];
