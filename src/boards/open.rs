@@ -28,18 +28,16 @@ pub fn report_rejected(ctx: &Context, key: Str<'_>) {
     ctx.log(c"warning", &format!("zeitset: rejected a replicated effect that does not fit the leaderboard {key}"));
 }
 
-/// Creates an empty board. Does nothing if the key holds a board with the same schema. `description` has the arguments
-/// of ZLB.CREATE after the key.
-pub fn create(ctx: &mut Context, name: Str<'_>, schema: Schema, description: &[Str<'_>]) -> Result<(), Error> {
+/// Creates an empty board. Does nothing if the key holds a board. Returns whether the key now holds a board with this
+/// schema. `description` has the arguments of ZLB.CREATE after the key.
+pub fn create(ctx: &mut Context, name: Str<'_>, schema: Schema, description: &[Str<'_>]) -> Result<bool, Error> {
     let key = WriteKey::open(ctx, name);
-    match key.value::<Board>()? {
-        Some(board) if *board.schema() == schema => return Ok(()),
-        Some(_) => return Err(Error::BoardExists),
-        None => {}
+    if let Some(board) = key.value::<Board>()? {
+        return Ok(*board.schema() == schema);
     }
     let effect = Effect { name: b"CREATE", words: Words::Given(description), event: c"zlb.create" };
     effect.announce(key.set_value(Board::new(schema)), name);
-    Ok(())
+    Ok(true)
 }
 
 /// Stores the union of boards in `dest` and removes its TTL, as other commands that store a result do. Missing boards

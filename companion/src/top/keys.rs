@@ -2,8 +2,9 @@
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum View {
+    #[default]
     Queues,
     Commands,
     Denied,
@@ -55,7 +56,7 @@ impl Order {
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Choice {
     pub view: View,
     pub order: Order,
@@ -67,21 +68,6 @@ pub struct Choice {
     pub is_paused: bool,
     pub first_row: usize,
     pub shows_help: bool,
-}
-
-impl Default for Choice {
-    fn default() -> Choice {
-        Choice {
-            view: View::Queues,
-            order: Order::default(),
-            is_reversed: false,
-            filter: String::new(),
-            is_typing: false,
-            is_paused: false,
-            first_row: 0,
-            shows_help: false,
-        }
-    }
 }
 
 impl Choice {

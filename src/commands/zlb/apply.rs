@@ -1,7 +1,7 @@
 //! `ZLB.APPLY key effect [word ...]`
 //!
-//! Applies an effect (`boards/effects.rs`) with the values that the master computed. Replicas and AOF files get this command
-//! instead of the commands that clients sent. Applications do not need it.
+//! Applies an effect (`boards/effects.rs`) with the values that the master computed. Replicas and AOF files get this
+//! command instead of the commands that clients sent. Applications do not need it.
 //!
 //! Clients may send this command, because a client can also replay an AOF file. Like RESTORE, the command bypasses the
 //! checks of other commands, and needs the rights of RESTORE. If the effect does not fit the key's value, the command
@@ -31,7 +31,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     ctx.check_right_to_restore(key)?;
     let words = &arguments[2..];
     let fits = match effect.bytes() {
-        b"CREATE" => make(ctx, key, words)?,
+        b"CREATE" => boards::create(ctx, key, create::schema(&mut Args::new(words))?, words)?,
         b"REPLACE" | b"WHOLE" => match boards::decode_board(words) {
             Ok(board) => boards::store(ctx, key, board, Words::Given(words)).map(|()| true)?,
             Err(_) => false,
@@ -49,14 +49,6 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     }
     ctx.reply_bool(fits);
     Ok(())
-}
-
-fn make(ctx: &mut Context, key: Str<'_>, words: &[Str<'_>]) -> Result<bool, Error> {
-    let schema = create::schema(&mut Args::new(words))?;
-    match boards::create(ctx, key, schema, words) {
-        Err(Error::BoardExists) => Ok(false),
-        result => result.map(|()| true),
-    }
 }
 
 /// Applies an effect. If the board has other dimensions or fewer members than the effect requires, changes nothing and

@@ -95,7 +95,9 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let mut args = Args::new(arguments);
     let key = args.string()?;
     let schema = schema(&mut args)?;
-    boards::create(ctx, key, schema, &arguments[1..])?;
+    if !boards::create(ctx, key, schema, &arguments[1..])? {
+        return Err(Error::BoardExists);
+    }
     ctx.reply_ok();
     Ok(())
 }

@@ -22,7 +22,7 @@ pub mod set;
 
 use super::args::{Args, flag, once};
 use crate::error::Error;
-use crate::model::board::{Dimension, Kind, Range, Ranking, Schema, Value};
+use crate::model::board::{Dimension, Entry, Kind, Range, Ranking, Schema, Value};
 use crate::server::Context;
 use crate::server::command::Arg;
 
@@ -89,14 +89,16 @@ impl ValueFormat {
         ValueFormat { as_doubles: has_floats && ctx.is_resp3() }
     }
 
-    fn reply_all(self, ctx: &Context, values: impl Iterator<Item = Value>) {
-        for value in values {
-            match value {
-                Value::Int(number) => ctx.reply_integer(number),
-                Value::Float(number) if self.as_doubles => ctx.reply_double(number),
-                Value::Float(_) => ctx.reply_bytes(value.to_string().as_bytes()),
-            }
+    fn reply(self, ctx: &Context, value: Value) {
+        match value {
+            Value::Int(number) => ctx.reply_integer(number),
+            Value::Float(number) if self.as_doubles => ctx.reply_double(number),
+            Value::Float(_) => ctx.reply_bytes(value.to_string().as_bytes()),
         }
+    }
+
+    fn reply_all(self, ctx: &Context, values: impl Iterator<Item = Value>) {
+        values.for_each(|value| self.reply(ctx, value));
     }
 }
 
@@ -106,17 +108,23 @@ fn reply_members(ctx: &Context, members: Range<'_>, schema: &Schema, details: &D
     ctx.reply_array(members.len());
     let parts = usize::from(details.rank.is_some()) + 1 + if details.values { schema.dimensions().len() } else { 0 };
     let values = ValueFormat::to(ctx, schema.has_floats());
-    for (rank, entry) in members.ranked(details.rank.unwrap_or_default()) {
-        if parts > 1 {
-            ctx.reply_array(parts);
-        }
-        if details.rank.is_some() {
-            ctx.reply_count(rank);
-        }
+    let reply_entry = |entry: Entry<'_>| {
         ctx.reply_bytes(entry.member);
         if details.values {
             values.reply_all(ctx, entry.values.iter());
         }
+    };
+    match details.rank {
+        Some(ranking) => members.ranked(ranking).for_each(|(rank, entry)| {
+            ctx.reply_array(parts);
+            ctx.reply_count(rank);
+            reply_entry(entry);
+        }),
+        None if details.values => members.for_each(|entry| {
+            ctx.reply_array(parts);
+            reply_entry(entry);
+        }),
+        None => members.for_each(|entry| ctx.reply_bytes(entry.member)),
     }
 }
 

@@ -118,7 +118,7 @@ impl Board {
                 return Err(ORDER);
             }
         }
-        let (hash, None) = self.find(name) else { return Err(DUPLICATE) };
+        let (hash, None) = self.names.find(name) else { return Err(DUPLICATE) };
         if !self.names.has_room(1) {
             return Err(TOO_MANY);
         }

@@ -10,12 +10,12 @@ impl Board {
     pub fn memory_usage(&self, samples: usize) -> usize {
         let dimensions = self.schema.dimensions();
         let schema = size_of_val(dimensions) + dimensions.iter().map(|d| d.name.len()).sum::<usize>();
-        size_of::<Board>() + schema + self.tree.bytes(samples) + self.names.bytes(samples) + self.index.bytes()
+        size_of::<Board>() + schema + self.tree.bytes(samples) + self.names.bytes(samples)
     }
 
     /// Returns the approximate number of allocations, about n / 50.
     pub fn free_effort(&self) -> usize {
-        1 + self.tree.allocations() + self.names.allocations() + self.index.allocations()
+        1 + self.tree.allocations() + self.names.allocations()
     }
 }
 
@@ -23,16 +23,9 @@ impl Relocate for Board {
     /// Each step moves a chunk of nodes, a chunk of pages of names, or a shard of the index.
     fn relocate(&mut self, from: usize, mover: &mut impl Mover) -> Option<usize> {
         let nodes = self.tree.relocations();
-        let names = nodes + self.names.relocations();
-        let all = names + self.index.relocations();
-        in_steps(from, all, mover, |step, mover| {
-            if step < nodes {
-                self.tree.relocate(step, mover);
-            } else if step < names {
-                self.names.relocate(step - nodes, mover);
-            } else {
-                self.index.relocate(step - names, mover);
-            }
+        in_steps(from, nodes + self.names.relocations(), mover, |step, mover| match step.checked_sub(nodes) {
+            None => self.tree.relocate(step, mover),
+            Some(step) => self.names.relocate(step, mover),
         })
     }
 }

@@ -56,32 +56,31 @@ impl Merge {
     /// # Errors
     /// [`BoardError::Overflow`], [`BoardError::NotFinite`], [`BoardError::Full`]. The caller must then drop the merge.
     pub fn add(&mut self, board: &Board) -> Result<(), BoardError> {
-        let Board { schema, names, index, .. } = &mut self.union;
+        let Board { schema, names, .. } = &mut self.union;
         debug_assert!(*schema == board.schema);
         if self.rows.is_empty() {
             self.rows.reserve_exact(board.len() as usize * self.width);
         }
         for Entry { member, values } in board.rebuild() {
             self.moment += 1;
-            let hash = index.hash(member);
-            let Some(id) = index.find(hash, |id| names.name(id) == member) else {
+            let (hash, found) = names.find(member);
+            let Some(id) = found else {
                 let row = self.rows.len() / self.width;
                 if !room(row as u64, 1) || !names.has_room(1) {
                     return Err(BoardError::Full);
                 }
-                let id = names.insert(member);
-                index.insert(hash, id);
+                let id = names.insert(hash, member);
                 names.set_leaf(id, row as u32);
-                self.rows.extend_from_slice(values.words());
+                self.rows.extend_from_slice(values.words);
                 self.rows.extend([self.moment, id.into()]);
                 continue;
             };
             let row = names.leaf(id) as usize * self.width;
             let (words, rest) = self.rows[row..row + self.width].split_at_mut(self.width - 2);
             let changes = match self.combine {
-                Combine::Sum => add(words, values.words(), schema.dimensions())?,
-                Combine::Best if values.words() < &*words => {
-                    words.copy_from_slice(values.words());
+                Combine::Sum => add(words, values.words, schema.dimensions())?,
+                Combine::Best if values.words < &*words => {
+                    words.copy_from_slice(values.words);
                     true
                 }
                 Combine::Best => false,

@@ -1,9 +1,9 @@
 //! Leaderboards with several dimensions: an exact order over tuples of any size.
 //!
-//! A board has three parts. None of them makes an allocation for each member:
+//! A board has two parts. None of them makes an allocation for each member:
 //!
-//! - `names`: the members' names in pages. A name's page and slot form the member's ID.
-//! - [`Index`]: a hash table from name to ID. It never rehashes all entries at once.
+//! - `names`: the members' names in pages. A name's page and slot form the member's ID. A hash table leads from a name
+//!   to its ID. The table never rehashes all entries at once.
 //! - `tree`: the order of the members, a B+tree with counts.
 //!
 //! A lookup by name finds the member's ID and its leaf. The leaf holds the member's values, and the counts in the
@@ -11,10 +11,9 @@
 //!
 //! ## Effects
 //!
-//! Replicas and the AOF get two kinds of effects: an [`Entry`], which is a member with its final values, and removals
-//! by name or position. A SET or INCR is replicated as a SET of the final values, without conditions. A replica applies
-//! the effects in the master's order, so ties get the same order. KEEP has no effect of its own, because after each
-//! effect it removes the same member as on the master.
+//! A SET or INCR is replicated as a SET of the final values, without conditions. A replica applies the effects in the
+//! master's order, so ties get the same order. KEEP has no effect of its own, because after each effect it removes the
+//! same member as on the master.
 
 mod codec;
 mod error;
@@ -35,8 +34,7 @@ pub use schema::{Dimension, Direction, Kind, Schema, Ties};
 pub use update::{Assignment, Condition, RemovedRange, SetOptions};
 pub use value::Value;
 
-use crate::model::index::Index;
-use names::Names;
+use names::{Names, PAGE_BYTES};
 use tree::{Position, Tree};
 
 /// The maximum number of members, because IDs and counts have 32 bits.
@@ -50,13 +48,12 @@ pub struct Board {
     schema: Schema,
     tree: Tree,
     names: Names,
-    index: Index,
 }
 
 impl Board {
     pub fn new(schema: Schema) -> Board {
         let tree = Tree::new(schema.dimensions().len());
-        Board { schema, tree, names: Names::new(), index: Index::default() }
+        Board { schema, tree, names: Names::new(PAGE_BYTES) }
     }
 
     pub fn schema(&self) -> &Schema {
@@ -72,14 +69,8 @@ impl Board {
         u64::from(self.tree.distinct())
     }
 
-    /// Returns a name's hash, and the member's ID if it is on the board.
-    fn find(&self, member: &[u8]) -> (u32, Option<u32>) {
-        let hash = self.index.hash(member);
-        (hash, self.index.find(hash, |id| self.names.name(id) == member))
-    }
-
     fn position_of(&self, member: &[u8]) -> Option<Position> {
-        let (_, id) = self.find(member);
+        let (_, id) = self.names.find(member);
         id.map(|id| self.tree.position_of(id, &self.names))
     }
 

@@ -1,4 +1,4 @@
-//! The members' names, each stored with the number of the member's leaf.
+//! The members' names, each stored with the number of the member's leaf, and an index from a name to its ID.
 //!
 //! Names of the same length share pages of fixed slots. So a name needs no allocation, pointer or padding: a name of 12
 //! bytes takes 16 bytes, including the leaf's number. A lookup needs the name and the leaf's number. It gets both with
@@ -12,10 +12,11 @@ use std::collections::BTreeMap;
 
 use super::slab::Slab;
 use crate::model::chunks::NIL;
+use crate::model::index::Index;
 use crate::model::relocate::Mover;
 
 const SLOT_BITS: u32 = 8;
-const PAGE_BYTES: usize = 16 << 10;
+pub(super) const PAGE_BYTES: usize = 16 << 10;
 const LEAF: usize = size_of::<u32>();
 
 /// The maximum number of pages, so that every ID is below `NIL`.
@@ -54,24 +55,25 @@ pub(super) struct Names {
     /// For each length of names, the last page.
     last: BTreeMap<usize, u32>,
     page_bytes: usize,
+    index: Index,
 }
 
 impl Names {
-    pub(super) fn new() -> Self {
-        Names::with_pages_of(PAGE_BYTES)
-    }
-
     /// Creates a store with pages of `page_bytes` bytes. A page has room for at least one name.
-    pub(super) fn with_pages_of(page_bytes: usize) -> Self {
-        Names { pages: Slab::new(), last: BTreeMap::new(), page_bytes }
+    pub(super) fn new(page_bytes: usize) -> Self {
+        Names { pages: Slab::default(), last: BTreeMap::new(), page_bytes, index: Index::default() }
     }
 
     pub(super) fn relocations(&mut self) -> usize {
-        self.pages.chunks_mut().len()
+        self.pages.chunks_mut().len() + self.index.relocations()
     }
 
     pub(super) fn relocate(&mut self, step: usize, mover: &mut impl Mover) {
-        let pages = &mut self.pages.chunks_mut()[step];
+        let chunks = self.pages.chunks_mut();
+        let Some(pages) = chunks.get_mut(step) else {
+            let step = step - chunks.len();
+            return self.index.relocate(step, mover);
+        };
         mover.vec(pages);
         pages.iter_mut().for_each(|page| mover.vec(&mut page.bytes));
     }
@@ -81,8 +83,18 @@ impl Names {
         self.pages.len().saturating_add(more) <= MAX_PAGES
     }
 
-    /// Stores a name of at most `MAX_NAME` bytes, and returns its ID. The caller sets its leaf later.
-    pub(super) fn insert(&mut self, name: &[u8]) -> u32 {
+    pub(super) fn hash(&self, name: &[u8]) -> u32 {
+        self.index.hash(name)
+    }
+
+    /// Returns a name's hash, and its ID if the name is stored. O(1).
+    pub(super) fn find(&self, name: &[u8]) -> (u32, Option<u32>) {
+        let hash = self.hash(name);
+        (hash, self.index.find(hash, |id| self.name(id) == name))
+    }
+
+    /// Stores a new name of at most `MAX_NAME` bytes, and returns its ID. The caller sets its leaf later. O(1).
+    pub(super) fn insert(&mut self, hash: u32, name: &[u8]) -> u32 {
         let stride = LEAF + name.len();
         let most = (self.page_bytes / stride).clamp(1, 1 << SLOT_BITS);
         let last = self.last.entry(name.len()).or_insert(NIL);
@@ -97,13 +109,16 @@ impl Names {
         }
         page.bytes.extend_from_slice(&NIL.to_ne_bytes());
         page.bytes.extend_from_slice(name);
-        *last << SLOT_BITS | slots as u32
+        let id = *last << SLOT_BITS | slots as u32;
+        self.index.insert(hash, id);
+        id
     }
 
     /// Removes a name. If it was not the last name of its length, the last one gets its ID. In that case, returns the
     /// last name's old ID, and the caller must update all references to it. O(1).
     #[must_use]
     pub(super) fn remove(&mut self, id: u32) -> Option<u32> {
+        self.index.remove(self.hash(self.name(id)), id);
         let (page_id, slot) = split(id);
         let stride = self.pages[page_id].stride;
         let last = self.last.get_mut(&(stride - LEAF))?;
@@ -127,7 +142,11 @@ impl Names {
                 self.last.remove(&(stride - LEAF));
             }
         }
-        (moved != id).then_some(moved)
+        if moved == id {
+            return None;
+        }
+        self.index.renumber(self.hash(self.name(id)), moved, id);
+        Some(moved)
     }
 
     pub(super) fn name(&self, id: u32) -> &[u8] {
@@ -150,13 +169,13 @@ impl Names {
     }
 
     pub(super) fn allocations(&self) -> usize {
-        self.pages.len() + self.last.len()
+        self.pages.len() + self.last.len() + self.index.relocations()
     }
 
     /// Returns the allocated bytes, estimated from `samples` pages (0: all).
     pub(super) fn bytes(&self, samples: usize) -> usize {
         let last = self.last.len() * 2 * size_of::<(usize, u32)>();
-        self.pages.bytes(samples, |page| page.bytes.capacity()) + last
+        self.pages.bytes(samples, |page| page.bytes.capacity()) + last + self.index.bytes()
     }
 }
 

@@ -3,24 +3,16 @@
 use super::Board;
 use super::error::BoardError;
 use super::schema::{Dimension, Ties};
-use super::tree::{Cursor, Position};
+use super::tree::Cursor;
 use super::value::Value;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Values<'a> {
-    dimensions: &'a [Dimension],
-    words: &'a [u64],
+    pub(super) dimensions: &'a [Dimension],
+    pub(super) words: &'a [u64],
 }
 
 impl<'a> Values<'a> {
-    pub(super) fn new(dimensions: &'a [Dimension], words: &'a [u64]) -> Self {
-        Values { dimensions, words }
-    }
-
-    pub(super) fn words(&self) -> &'a [u64] {
-        self.words
-    }
-
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Value> + use<'a> {
         self.words.iter().zip(self.dimensions).map(|(word, dimension)| Value::from_word(*word, dimension))
     }
@@ -58,7 +50,8 @@ impl Board {
     /// Returns a member's position and values, or `None` if it is not on the board. O(log n).
     pub fn get(&self, member: &[u8]) -> Option<(u64, Values<'_>)> {
         let position = self.position_of(member)?;
-        Some((self.tree.rank(position), Values::new(self.schema.dimensions(), self.tree.words(position))))
+        let values = Values { dimensions: self.schema.dimensions(), words: self.tree.words(position) };
+        Some((self.tree.rank(position), values))
     }
 
     /// Returns a member's rank, or `None` if it is not on the board. O(log n).
@@ -108,21 +101,9 @@ impl Board {
     /// Returns a member with up to `radius` neighbours on either side, best first (AROUND). Returns `None` if the
     /// member is not on the board. O(log n + members).
     pub fn around(&self, member: &[u8], radius: u64) -> Option<Range<'_>> {
-        let position = self.position_of(member)?;
-        let rank = self.tree.rank(position);
-        let back = radius.min(rank);
-        let ahead = radius.min(self.len() - 1 - rank);
-        let first = match usize::try_from(back).ok().and_then(|back| position.at.checked_sub(back)) {
-            Some(at) => Position { at, ..position }, // in the same leaf
-            None => self.tree.at_rank(rank - back),
-        };
-        Some(Range {
-            board: self,
-            next: Some(self.tree.cursor(first)),
-            position: rank - back,
-            left: back + 1 + ahead,
-            order: Order::BestFirst,
-        })
+        let rank = self.rank(member, Ranking::Plain)?;
+        let (first, last) = (rank.saturating_sub(radius), rank.saturating_add(radius).min(self.len()));
+        Some(self.range(first.cast_signed(), last.cast_signed(), Order::BestFirst))
     }
 
     pub fn iter(&self, order: Order) -> Range<'_> {
@@ -152,7 +133,7 @@ impl<'a> Iterator for Range<'a> {
             Order::BestFirst => row.after(),
             Order::WorstFirst => row.before(),
         };
-        let values = Values::new(self.board.schema.dimensions(), row.words());
+        let values = Values { dimensions: self.board.schema.dimensions(), words: row.words() };
         Some(Entry { member: self.board.names.name(row.id()), values })
     }
 

@@ -3,7 +3,7 @@
 
 use crate::model::chunks::Chunks;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Slab<T> {
     /// Vacant items have default values.
     items: Chunks<T>,
@@ -11,10 +11,6 @@ pub(super) struct Slab<T> {
 }
 
 impl<T: Default> Slab<T> {
-    pub(super) fn new() -> Self {
-        Slab { items: Chunks::default(), vacant: Vec::new() }
-    }
-
     pub(super) fn len(&self) -> usize {
         self.items.len() - self.vacant.len()
     }
@@ -48,7 +44,7 @@ impl<T: Default> Slab<T> {
         let item = std::mem::take(&mut self[id]);
         self.vacant.push(id);
         if self.len() == 0 {
-            *self = Self::new(); // also frees the chunks
+            *self = Self::default(); // also frees the chunks
         }
         item
     }

@@ -89,11 +89,11 @@ impl Board {
         // With KEEP, a later member of the call may remove a member that the call added, and a removed member may be
         // added again. So a member counts as added if it was absent before the call and is present after it.
         let absent: HashSet<&[u8]> =
-            assignments.iter().map(|a| a.member).filter(|m| self.find(m).1.is_none()).collect();
+            assignments.iter().map(|a| a.member).filter(|m| self.names.find(m).1.is_none()).collect();
         for (assignment, row) in assignments.iter().zip(words.chunks_exact(self.schema.dimensions().len())) {
             self.set_one(assignment.member, row, options, &mut effect);
         }
-        Ok(absent.into_iter().filter(|m| self.find(m).1.is_some()).count() as u64)
+        Ok(absent.into_iter().filter(|m| self.names.find(m).1.is_some()).count() as u64)
     }
 
     /// Increments dimensions of a member, in order (INCR). Dimensions are given by position. A new member starts at
@@ -110,11 +110,11 @@ impl Board {
         mut effect: impl FnMut(Entry),
     ) -> Result<Vec<Value>, BoardError> {
         let dimensions = self.schema.dimensions();
-        let slot = self.find(member);
+        let slot = self.names.find(member);
         let mut values: Vec<Value> = match slot.1 {
             Some(id) => {
                 let position = self.tree.position_of(id, &self.names);
-                Values::new(dimensions, self.tree.words(position)).iter().collect()
+                Values { dimensions, words: self.tree.words(position) }.iter().collect()
             }
             None => dimensions.iter().map(|d| Value::zero(d.kind)).collect(),
         };
@@ -132,10 +132,11 @@ impl Board {
 
     /// Removes a member (REM). Returns false if the member is not on the board. O(log n).
     pub fn remove(&mut self, member: &[u8]) -> bool {
-        let (hash, Some(id)) = self.find(member) else { return false };
-        let position = self.tree.position_of(id, &self.names);
-        self.drop_member(hash, id, position);
-        true
+        let position = self.position_of(member);
+        if let Some(position) = position {
+            self.remove_at(position);
+        }
+        position.is_some()
     }
 
     /// Removes the members from index `start` to `stop`, as in [`Board::range`] (REMRANGE). If more members are removed
@@ -146,7 +147,7 @@ impl Board {
         if count > self.len() - count {
             let before = self.iter(Order::BestFirst).take(first as usize);
             let behind = self.range((first + count).cast_signed(), -1, Order::BestFirst);
-            let entries = before.chain(behind).map(|entry| (entry.values.words(), entry.member));
+            let entries = before.chain(behind).map(|entry| (entry.values.words, entry.member));
             let rest = Board::in_order(self.schema.clone(), entries);
             return RemovedRange { first, count, former: Some(std::mem::replace(self, rest)) };
         }
@@ -160,7 +161,7 @@ impl Board {
     pub(super) fn in_order<'a>(schema: Schema, members: impl Iterator<Item = (&'a [u64], &'a [u8])>) -> Board {
         let mut board = Board::new(schema);
         for (words, name) in members {
-            board.append(board.index.hash(name), words, name);
+            board.append(board.names.hash(name), words, name);
         }
         board.tree.build_levels();
         board
@@ -169,14 +170,13 @@ impl Board {
     /// Adds a member after all others. The caller completes the tree with
     /// [`build_levels`](super::tree::Tree::build_levels). O(1).
     pub(super) fn append(&mut self, hash: u32, words: &[u64], name: &[u8]) {
-        let id = self.names.insert(name);
-        self.index.insert(hash, id);
+        let id = self.names.insert(hash, name);
         self.tree.append(words, id, &mut self.names);
     }
 
     /// Sets the values of a member, if the options allow it. Returns whether the member was added.
     fn set_one(&mut self, member: &[u8], words: &[u64], options: SetOptions, effect: &mut impl FnMut(Entry)) -> bool {
-        let slot = self.find(member);
+        let slot = self.names.find(member);
         let is_refused = match slot.1 {
             None => options.condition == Condition::Present,
             Some(id) => {
@@ -187,8 +187,8 @@ impl Board {
         !is_refused && self.put(member, slot, words, effect)
     }
 
-    /// Sets the values of a member, which `words` encodes. `(hash, found)` is the result of [`Board::find`]. Returns
-    /// whether the member was added.
+    /// Sets the values of a member, which `words` encodes. `(hash, found)` is the result of
+    /// [`find`](super::names::Names::find). Returns whether the member was added.
     fn put(
         &mut self,
         member: &[u8],
@@ -214,14 +214,13 @@ impl Board {
             if is_full && self.tree.is_end(position) {
                 return false;
             }
-            let id = self.names.insert(member);
-            self.index.insert(hash, id);
+            let id = self.names.insert(hash, member);
             self.tree.insert(position, words, id, &mut self.names);
             if is_full {
                 self.remove_at(self.tree.last());
             }
         }
-        effect(Entry { member, values: Values::new(self.schema.dimensions(), words) });
+        effect(Entry { member, values: Values { dimensions: self.schema.dimensions(), words } });
         found.is_none()
     }
 
@@ -236,15 +235,8 @@ impl Board {
 
     fn remove_at(&mut self, position: Position) {
         let id = self.tree.id(position);
-        let hash = self.index.hash(self.names.name(id));
-        self.drop_member(hash, id, position);
-    }
-
-    fn drop_member(&mut self, hash: u32, id: u32, position: Position) {
         self.tree.remove(position, &mut self.names);
-        self.index.remove(hash, id);
         if let Some(moved) = self.names.remove(id) {
-            self.index.renumber(self.index.hash(self.names.name(id)), moved, id);
             self.tree.renumber(self.names.leaf(id), moved, id);
         }
     }

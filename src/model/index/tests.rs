@@ -55,7 +55,7 @@ fn no_shard_grows_large_and_memory_follows_the_entries() {
             assert_fits(&index);
         }
     }
-    assert!(index.allocations() >= ENTRIES as usize / SHARD);
+    assert!(index.relocations() >= ENTRIES as usize / SHARD);
     for id in 0..ENTRIES - 1 {
         index.remove(spread(id), id);
         if id % 1000 == 0 {

@@ -3,6 +3,11 @@
 use super::*;
 
 impl Names {
+    /// Returns the allocated bytes without those of the index.
+    pub(in super::super) fn page_bytes(&self) -> usize {
+        self.pages.bytes(0, |page| page.bytes.capacity())
+    }
+
     pub(in super::super) fn check(&self) {
         let mut pages = 0;
         for (&length, &last) in &self.last {

@@ -64,7 +64,7 @@ fn memory_is_counted_as_it_is_and_follows_the_members() {
             let most = if left > MEMBERS / 10 { full } else { full / 2 };
             assert!(held <= if left == 0 { 5000 } else { most }, "{held} held for {case}, {full} when full");
             // All pages of names but one are at least a quarter full.
-            let names = board.names.bytes(0);
+            let names = board.names.page_bytes();
             let most = (4 * left + 256) * (4 + length) + 10_000;
             assert!(names <= most, "{names} for the names of {case}");
         }

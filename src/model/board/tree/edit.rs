@@ -1,4 +1,4 @@
-//! Adding and removing rows, splits and merges.
+//! Adding and removing rows, splits and merges, and bulk loading of ordered rows.
 //!
 //! A *full* node is split in half. But if the new row is the last of the tree, the old node stays full and the new row
 //! gets a node of its own. So a board that is filled in order has full leaves.
@@ -6,6 +6,8 @@
 //! A node *below a third* is merged with a sibling if both together fill at most three quarters of a node. An empty
 //! node is removed. So the height stays O(log n). A node is not split soon after a merge or merged soon after a split,
 //! so both are rare.
+//!
+//! Bulk loading fills the leaves first, then each level above them. O(n).
 
 use super::super::names::Names;
 use super::node::{MEMBER, Node, Total};
@@ -98,8 +100,8 @@ impl Tree {
             let words = if is_first { std::mem::take(&mut node.words) } else { Vec::new() };
             let parent = &mut self.nodes[parent_id];
             let slot = parent.position(node_id);
-            if let Some(inner) = &mut parent.inner {
-                inner.totals[slot] = inner.totals[slot].wrapping_add(change);
+            if let Some(totals) = &mut parent.totals {
+                totals[slot] = totals[slot].wrapping_add(change);
             }
             if is_first {
                 if let Some(first) = words.get(..self.stride) {
@@ -144,8 +146,8 @@ impl Tree {
 
             let slot = self.nodes[parent_id].position(node_id);
             let total = self.insert_child(parent_id, slot + 1, right_id);
-            if let Some(inner) = &mut self.nodes[parent_id].inner {
-                inner.totals[slot] -= total;
+            if let Some(totals) = &mut self.nodes[parent_id].totals {
+                totals[slot] -= total;
             }
             if self.nodes[parent_id].len() < self.inner_rows {
                 return;
@@ -155,7 +157,7 @@ impl Tree {
     }
 
     /// Inserts a child before row `at` of an inner node. Returns the child's total.
-    pub(super) fn insert_child(&mut self, parent_id: u32, at: usize, child_id: u32) -> Total {
+    fn insert_child(&mut self, parent_id: u32, at: usize, child_id: u32) -> Total {
         let total = self.total_of(child_id);
         let child = &mut self.nodes[child_id];
         child.parent = parent_id;
@@ -167,8 +169,8 @@ impl Tree {
 
     pub(super) fn total_of(&self, node_id: u32) -> Total {
         let node = &self.nodes[node_id];
-        match &node.inner {
-            Some(inner) => inner.totals.iter().sum(),
+        match &node.totals {
+            Some(totals) => totals.iter().sum(),
             None => MEMBER * node.len() as Total + Total::from(self.heads_of(node_id, node.len())),
         }
     }
@@ -217,8 +219,8 @@ impl Tree {
     fn merge(&mut self, parent_id: u32, at: usize, names: &mut Names) {
         let parent = &mut self.nodes[parent_id];
         let left_id = parent.ids[at];
-        if let Some(inner) = &mut parent.inner {
-            inner.totals[at] += inner.totals[at + 1];
+        if let Some(totals) = &mut parent.totals {
+            totals[at] += totals[at + 1];
         }
         let right = self.drop_child(parent_id, at + 1);
         let left = &mut self.nodes[left_id];
@@ -233,8 +235,6 @@ impl Tree {
         let child = self.nodes.remove(child_id);
         if child.prev != NIL {
             self.nodes[child.prev].next = child.next;
-        } else if self.first == child_id {
-            self.first = child.next;
         }
         if child.next != NIL {
             self.nodes[child.next].prev = child.prev;
@@ -253,12 +253,50 @@ impl Tree {
         if self.total == 0 {
             *self = Self::with_rows(self.stride, self.leaf_rows, self.inner_rows);
         }
-        while let Node { inner: Some(_), ids, .. } = &self.nodes[self.root]
+        while let Node { totals: Some(_), ids, .. } = &self.nodes[self.root]
             && let [child] = **ids
         {
             self.nodes.remove(self.root);
             self.nodes[child].parent = NIL;
             self.root = child;
         }
+    }
+
+    /// Adds a row at the end of a tree that has only leaves. The row must not precede the last one. The caller calls
+    /// [`build_levels`](Tree::build_levels) after the last row. O(1).
+    pub(in super::super) fn append(&mut self, words: &[u64], id: u32, names: &mut Names) {
+        let is_head = self.total == 0 || self.words(self.last()) != words;
+        if self.nodes[self.last].len() + 1 == self.leaf_rows {
+            let leaf = self.nodes.insert(Node { prev: self.last, ..Node::default() });
+            self.nodes[self.last].next = leaf;
+            self.last = leaf;
+        }
+        let leaf = &mut self.nodes[self.last];
+        leaf.insert(leaf.len(), words, id, 0, self.leaf_rows);
+        names.set_leaf(id, self.last);
+        self.total += MEMBER + Total::from(is_head);
+    }
+
+    /// Builds the levels above the leaves, of which the root is the first. O(n / rows of a leaf).
+    pub(in super::super) fn build_levels(&mut self) {
+        while self.nodes[self.root].next != NIL {
+            self.root = self.level_above(self.root);
+        }
+    }
+
+    /// Builds the level above the level whose first node is `child`. Returns the first node of the new level.
+    fn level_above(&mut self, mut child: u32) -> u32 {
+        let first = self.nodes.insert(Node::inner());
+        let mut node = first;
+        while child != NIL {
+            if self.nodes[node].len() + 1 == self.inner_rows {
+                let next = self.nodes.insert(Node { prev: node, ..Node::inner() });
+                self.nodes[node].next = next;
+                node = next;
+            }
+            self.insert_child(node, self.nodes[node].len(), child);
+            child = self.nodes[child].next;
+        }
+        first
     }
 }

@@ -13,7 +13,6 @@
 //!
 //! Splits and merges are the same for leaves and inner nodes.
 
-mod bulk;
 mod edit;
 mod node;
 
@@ -76,7 +75,7 @@ impl<'a> Cursor<'a> {
 pub(super) struct Tree {
     nodes: Slab<Node>,
     root: u32,
-    first: u32,
+    /// The last leaf.
     last: u32,
     total: Total,
     /// The number of words per row: one for each dimension.
@@ -94,9 +93,9 @@ impl Tree {
 
     /// Creates an empty tree. A node is split when it gets this number of rows, which must be at least 4.
     pub(super) fn with_rows(stride: usize, leaf_rows: usize, inner_rows: usize) -> Self {
-        let mut nodes = Slab::new();
+        let mut nodes = Slab::default();
         let root = nodes.insert(Node::default());
-        Tree { nodes, root, first: root, last: root, total: 0, stride, leaf_rows, inner_rows }
+        Tree { nodes, root, last: root, total: 0, stride, leaf_rows, inner_rows }
     }
 
     pub(super) fn relocations(&mut self) -> usize {
@@ -109,8 +108,8 @@ impl Tree {
         for node in nodes {
             mover.vec(&mut node.ids);
             mover.vec(&mut node.words);
-            if let Some(inner) = &mut node.inner {
-                mover.vec(&mut inner.totals);
+            if let Some(totals) = &mut node.totals {
+                mover.vec(totals);
             }
         }
     }
@@ -198,8 +197,8 @@ impl Tree {
                 return total;
             }
             let parent = &self.nodes[parent_id];
-            if let Some(inner) = &parent.inner {
-                total += inner.totals[..parent.position(node)].iter().sum::<Total>();
+            if let Some(totals) = &parent.totals {
+                total += totals[..parent.position(node)].iter().sum::<Total>();
             }
             node = parent_id;
         }
@@ -215,22 +214,18 @@ impl Tree {
         u32::from(is_head) + self.nodes[leaf].heads_within(1..rows, self.stride)
     }
 
-    /// Returns the position of the row with this rank, which must be below `len`. O(log n), and O(1) for the best row,
-    /// because most clients read the top of a board.
+    /// Returns the position of the row with this rank, which must be below `len`. O(log n).
     pub(super) fn at_rank(&self, rank: u64) -> Position {
-        if rank == 0 {
-            return Position { leaf: self.first, at: 0 };
-        }
         let mut rest = rank;
         let mut node_id = self.root;
         loop {
             let node = &self.nodes[node_id];
-            let Some(inner) = &node.inner else {
+            let Some(totals) = &node.totals else {
                 return Position { leaf: node_id, at: rest as usize };
             };
             let mut slot = 0;
-            while slot + 1 < node.len() && rest >= u64::from(members(inner.totals[slot])) {
-                rest -= u64::from(members(inner.totals[slot]));
+            while slot + 1 < node.len() && rest >= u64::from(members(totals[slot])) {
+                rest -= u64::from(members(totals[slot]));
                 slot += 1;
             }
             node_id = node.ids[slot];

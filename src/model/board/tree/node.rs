@@ -23,12 +23,6 @@ pub(super) fn heads(total: Total) -> u32 {
     total as u32
 }
 
-/// The column of inner nodes: the totals of the children.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Inner {
-    pub(super) totals: Vec<Total>,
-}
-
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) parent: u32,
@@ -37,19 +31,20 @@ pub(super) struct Node {
     pub(super) next: u32,
     pub(super) ids: Vec<u32>,
     pub(super) words: Vec<u64>,
-    /// `None` in a leaf. Boxed, because most nodes are leaves.
-    pub(super) inner: Option<Box<Inner>>,
+    /// The totals of the children. `None` in a leaf.
+    #[expect(clippy::box_collection, reason = "most nodes are leaves, and a board must take little memory")]
+    pub(super) totals: Option<Box<Vec<Total>>>,
 }
 
 impl Default for Node {
     fn default() -> Self {
-        Node { parent: NIL, prev: NIL, next: NIL, ids: Vec::new(), words: Vec::new(), inner: None }
+        Node { parent: NIL, prev: NIL, next: NIL, ids: Vec::new(), words: Vec::new(), totals: None }
     }
 }
 
 impl Node {
     pub(super) fn inner() -> Self {
-        Node { inner: Some(Box::default()), ..Node::default() }
+        Node { totals: Some(Box::default()), ..Node::default() }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -57,7 +52,7 @@ impl Node {
     }
 
     pub(super) fn is_leaf(&self) -> bool {
-        self.inner.is_none()
+        self.totals.is_none()
     }
 
     pub(super) fn row(&self, at: usize, stride: usize) -> &[u64] {
@@ -86,16 +81,16 @@ impl Node {
         self.words.resize((len + 1) * stride, 0);
         self.words.copy_within(at * stride..len * stride, (at + 1) * stride);
         self.words[at * stride..(at + 1) * stride].copy_from_slice(words);
-        if let Some(inner) = &mut self.inner {
-            inner.totals.insert(at, total);
+        if let Some(totals) = &mut self.totals {
+            totals.insert(at, total);
         }
     }
 
     fn reserve(&mut self, rows: usize, stride: usize) {
         self.ids.reserve_exact(rows);
         self.words.reserve_exact(rows * stride);
-        if let Some(inner) = &mut self.inner {
-            inner.totals.reserve_exact(rows);
+        if let Some(totals) = &mut self.totals {
+            totals.reserve_exact(rows);
         }
     }
 
@@ -115,8 +110,8 @@ impl Node {
     pub(super) fn remove(&mut self, at: usize, stride: usize, most: usize) {
         self.ids.remove(at);
         self.words.drain(at * stride..(at + 1) * stride);
-        if let Some(inner) = &mut self.inner {
-            inner.totals.remove(at);
+        if let Some(totals) = &mut self.totals {
+            totals.remove(at);
         }
         if self.ids.capacity() - self.len() > 2 * step(most) {
             self.fit(stride, most);
@@ -129,7 +124,7 @@ impl Node {
             parent: self.parent,
             ids: self.ids.split_off(at),
             words: self.words.split_off(at * stride),
-            inner: self.inner.as_mut().map(|inner| Box::new(Inner { totals: inner.totals.split_off(at) })),
+            totals: self.totals.as_mut().map(|totals| Box::new(totals.split_off(at))),
             ..Node::default()
         };
         self.fit(stride, most);
@@ -141,8 +136,8 @@ impl Node {
         self.reserve(right.len(), stride);
         self.ids.extend_from_slice(&right.ids);
         self.words.extend_from_slice(&right.words);
-        if let (Some(inner), Some(other)) = (&mut self.inner, &right.inner) {
-            inner.totals.extend_from_slice(&other.totals);
+        if let (Some(totals), Some(more)) = (&mut self.totals, &right.totals) {
+            totals.extend_from_slice(more);
         }
     }
 
@@ -154,15 +149,15 @@ impl Node {
         }
         self.ids.shrink_to(rows);
         self.words.shrink_to(rows * stride);
-        if let Some(inner) = &mut self.inner {
-            inner.totals.shrink_to(rows);
+        if let Some(totals) = &mut self.totals {
+            totals.shrink_to(rows);
         }
     }
 
     pub(super) fn bytes(&self) -> usize {
-        let inner =
-            self.inner.as_ref().map_or(0, |inner| size_of::<Inner>() + inner.totals.capacity() * size_of::<Total>());
-        self.ids.capacity() * size_of::<u32>() + self.words.capacity() * size_of::<u64>() + inner
+        let totals = self.totals.as_deref();
+        let totals = totals.map_or(0, |totals| size_of_val(totals) + totals.capacity() * size_of::<Total>());
+        self.ids.capacity() * size_of::<u32>() + self.words.capacity() * size_of::<u64>() + totals
     }
 }
 

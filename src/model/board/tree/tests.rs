@@ -7,7 +7,7 @@ impl Tree {
         let (total, leaves) = self.check_below(self.root, NIL, names);
         assert_eq!(total, self.total, "members and heads of the whole");
         let mut linked = Vec::new();
-        let (mut prev, mut leaf) = (NIL, self.first);
+        let (mut prev, mut leaf) = (NIL, leaves[0]);
         while leaf != NIL {
             assert_eq!(self.nodes[leaf].prev, prev);
             linked.push(leaf);
@@ -25,7 +25,7 @@ impl Tree {
         assert!(node.len() < most, "no node is full");
         assert!(node.ids.capacity() <= most);
         assert!(parent == NIL || node.len() > 0, "only the root may be empty");
-        let Some(inner) = &node.inner else {
+        let Some(of_children) = &node.totals else {
             for &member in &node.ids {
                 assert_eq!(names.leaf(member), id, "a member knows its leaf");
             }
@@ -36,7 +36,7 @@ impl Tree {
         for at in 0..node.len() {
             let child = &self.nodes[node.ids[at]];
             let (total, below) = self.check_below(node.ids[at], id, names);
-            assert_eq!(inner.totals[at], total);
+            assert_eq!(of_children[at], total);
             assert_eq!(node.row(at, self.stride), child.row(0, self.stride), "a row is its child's first");
             totals += total;
             leaves.extend(below);
