@@ -122,29 +122,3 @@ fn an_empty_board_keeps_its_key_until_del() {
         ("ZLB.SET b m 5", "!NOBOARD "),
     ]);
 }
-
-#[test]
-fn a_missing_key_is_an_empty_board_to_those_who_read() {
-    let (server, mut c) = start();
-    c.script(&[
-        ("ZLB.GET k a b", "[nil nil]"),
-        ("ZLB.RANK k a", "nil"),
-        ("ZLB.RANK k a DENSE", "nil"),
-        ("ZLB.RANGE k 0 -1", "[]"),
-        ("ZLB.RANGE k 0 -1 REV WITHVALUES", "[]"),
-        ("ZLB.AROUND k a 3", "nil"),
-        ("ZLB.RANKOF k 1 2.5", "0"),
-        ("ZLB.RANKOF k 1 x", "!ERR value is not a valid float"),
-        ("ZLB.CARD k", "0"),
-        ("ZLB.INFO k", "nil"),
-        ("ZLB.MERGE k 2 k other", "0"),
-        ("ZLB.REM k a", "!NOBOARD "),
-        ("ZLB.REMRANGE k 0 -1", "!NOBOARD "),
-        ("ZLB.CLEAR k", "!NOBOARD "),
-        ("ZLB.SET k a 1", "!NOBOARD "),
-        ("ZLB.SET k XX a 1", "!NOBOARD "),
-        ("ZLB.INCR k a d 1", "!NOBOARD "),
-        ("EXISTS k", "0"),
-    ]);
-    server.resp3().script(&[("ZLB.AROUND k a 3", "nil"), ("ZLB.GET k a", "[nil]")]);
-}

@@ -1,6 +1,6 @@
 //! ZLB.MERGE, ZLB.REMRANGE and ZLB.CLEAR: changes of whole boards.
 
-use testkit::{Client, PATIENCE, Server, assert_agree, eventually, start, start_keeping_aof};
+use testkit::{Client, Server, assert_agree, start, start_keeping_aof};
 
 fn board(c: &mut Client, key: &str, description: &str, members: &str) {
     c.run(&format!("ZLB.CREATE {key} {description}"));
@@ -135,34 +135,6 @@ fn a_board_that_is_cleared_keeps_its_schema() {
     c.script(&[("ZLB.CLEAR b", "2"), ("ZLB.CLEAR b", "0"), ("ZLB.CLEAR nothing", "!NOBOARD "), ("ZLB.CARD b", "0")]);
     c.script(&[("ZLB.CREATE b DIM x ASC FLOAT DIM y TIES NAME KEEP 9", "+OK"), ("ZLB.SET b c 1 1", "1")]);
     assert_eq!(c.reply("ZLB.RANGE b 0 -1"), "['c']");
-}
-
-/// The boards are so large that a thread frees the old ones.
-#[test]
-fn the_memory_of_large_boards_comes_back() {
-    let (_server, mut c) = start();
-    c.run("ZLB.CREATE b DIM x");
-    let before = c.info_number("memory", "used_memory");
-    for round in 0..3 {
-        for hundred in 0..1000 {
-            let rows: Vec<_> = (0..100).map(|n| format!(" member:{:06} {n}", hundred * 100 + n)).collect();
-            c.run(&format!("ZLB.SET b{}", rows.concat()));
-        }
-        let gone = match round {
-            0 => c.reply("ZLB.CLEAR b"),
-            1 => c.reply("ZLB.REMRANGE b 0 -1"),
-            _ => {
-                c.run("ZLB.MERGE b 1 b");
-                c.run("ZLB.CREATE nobody DIM x");
-                assert_eq!(c.reply("ZLB.MERGE b 1 nobody"), "0");
-                "100000".into()
-            }
-        };
-        assert_eq!(gone, "100000");
-        eventually(PATIENCE, "the memory is given back", || {
-            c.info_number("memory", "used_memory") < before + 1_000_000
-        });
-    }
 }
 
 /// Members with equal values have the same order on the master, on replicas and after a restart from the AOF, whatever

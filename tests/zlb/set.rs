@@ -146,3 +146,62 @@ fn members_are_bytes() {
     assert_eq!(c.call(redis::cmd("ZLB.REM").arg("b").arg(&long).arg(names[3])), redis::Value::Int(2));
     c.script(&[("ZLB.CARD b", "5")]);
 }
+
+#[test]
+fn set_returns_the_new_rank() {
+    let (_server, mut c) = start();
+    c.run("ZLB.CREATE b DIM x KEEP 3");
+    c.script(&[
+        ("ZLB.SET b WITHRANK a 5", "[1 0]"),
+        ("ZLB.SET b WITHRANK b 5", "[1 1]"),
+        ("ZLB.SET b withrank c 9", "[1 0]"),
+        ("ZLB.SET b WITHRANK c 9", "[0 0]"),
+        ("ZLB.SET b BEST WITHRANK c 1", "[0 0]"),
+        ("ZLB.SET b NX WITHRANK a 99", "[0 1]"),
+        ("ZLB.SET b WITHRANK BEST XX b 6", "[0 1]"),
+        // `d` is not among the best three, and the condition excludes `e`.
+        ("ZLB.SET b WITHRANK d 1", "[0 nil]"),
+        ("ZLB.SET b XX WITHRANK e 50", "[0 nil]"),
+        ("ZLB.SET b WITHRANK a 1 b 2", "!ERR syntax error"),
+        ("ZLB.SET b WITHRANK WITHRANK a 1", "!ERR syntax error"),
+        ("ZLB.SET b WITHRANK BEST NX XX a 1", "!ERR syntax error"),
+        ("ZLB.RANGE b 0 -1 WITHVALUES", "[['c' 9] ['b' 6] ['a' 5]]"),
+    ]);
+}
+
+#[test]
+fn members_may_be_named_withrank() {
+    let (_server, mut c) = start();
+    for (dimensions, values) in [("DIM x", "1"), ("DIM x DIM y", "1 1"), ("DIM x DIM y DIM z", "1 1 1")] {
+        c.script(&[
+            ("DEL b".to_owned(), if dimensions == "DIM x" { "0" } else { "1" }),
+            (format!("ZLB.CREATE b {dimensions}"), "+OK"),
+            (format!("ZLB.SET b WITHRANK {values}"), "1"),
+            (format!("ZLB.SET b WITHRANK WITHRANK {values}"), "[0 0]"),
+            (format!("ZLB.SET b BEST {values} WITHRANK {values}"), "1"),
+            (format!("ZLB.SET b XX BEST WITHRANK BEST {values}"), "[0 1]"),
+            (format!("ZLB.SET b NX BEST {values}"), "0"),
+            ("ZLB.RANGE b 0 -1".to_owned(), "['WITHRANK' 'BEST']"),
+        ]);
+    }
+}
+
+#[test]
+fn incr_returns_the_new_rank() {
+    let (_server, mut c) = start();
+    c.run("ZLB.CREATE b DIM x DIM WITHRANK KEEP 2");
+    c.script(&[
+        ("ZLB.INCR b WITHRANK a x 5", "[0 5 0]"),
+        ("ZLB.INCR b withrank c x 9", "[0 9 0]"),
+        ("ZLB.INCR b WITHRANK a x 4 WITHRANK 1", "[0 9 1]"),
+        ("ZLB.INCR b a WITHRANK -1", "[9 0]"),
+        ("ZLB.INCR b WITHRANK a x 0", "[1 9 0]"),
+        ("ZLB.INCR b WITHRANK d x 1", "[nil 1 0]"),
+        ("ZLB.INCR b d x 1 WITHRANK", "!ERR syntax error"),
+        ("ZLB.INCR b LAST d x 1", "!ERR syntax error"),
+        ("ZLB.INCR b d x WITHRANK", "!ERR value is not an integer"),
+        // The member has the name of the option.
+        ("ZLB.INCR b WITHRANK x 50", "[50 0]"),
+        ("ZLB.INCR b WITHRANK WITHRANK x 1", "[0 51 0]"),
+    ]);
+}
