@@ -46,7 +46,7 @@ pub use alike::Alike;
 pub use backlog::{at_full_speed, backlog, begin_draining, drained, draining};
 pub use built::{example, module, root};
 pub use cli::Cli;
-pub use client::Client;
+pub use client::{Client, command};
 pub use clock::Clock;
 pub use cluster::{Cluster, ClusterClient, WholeMoves};
 pub use dataset::{Dataset, assert_same_data};
