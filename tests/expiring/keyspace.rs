@@ -1,8 +1,9 @@
 //! Commands that move, copy, replace or remove keys. An expiring set stays one under its new name, and the sweeper
 //! finds it there.
 
+use std::time::Duration;
 use testkit::{
-    Client, FAR, GRACE_MS, Server, after_scan, assert_drained, assert_marked, assert_restored, cmd, plant, start,
+    Client, Clock, FAR, GRACE_MS, Server, after_scan, assert_drained, assert_marked, assert_restored, cmd, plant, start,
 };
 
 /// The lifetime of members that expire during a test. It is long enough for the commands that must come before.
@@ -237,8 +238,10 @@ fn flushing_one_database_leaves_the_timers_of_the_others() {
 /// Expiries belong to members. A new member does not get the expiry of an earlier one with the same name.
 #[test]
 fn what_is_created_again_does_not_inherit_the_old_deadline() {
-    let (_server, mut c) = start();
-    let at = c.now() + SOON_MS;
+    let clock = Clock::new();
+    let server = Server::builder().clock(&clock).start();
+    let mut c = server.client();
+    let at = c.now() + 3_600_000;
     for key in ["member", "popped", "deleted", "renamed", "moved", "flushed", "heartbeat", "persisted"] {
         c.run(&format!("ZEXP.ADD {key} AT {at}ms m"));
     }
@@ -256,7 +259,7 @@ fn what_is_created_again_does_not_inherit_the_old_deadline() {
         c.run(&format!("ZEXP.ADD {key} AT {FAR}ms m"));
     }
     c.run("ZEXP.PERSIST persisted m");
-    c.wait_until(at);
+    clock.advance(Duration::from_secs(3601));
     assert_drained(&mut c, "away", 0);
     after_scan(&mut c);
     for key in ["member", "popped", "deleted", "renamed", "moved", "heartbeat", "persisted"] {

@@ -1,7 +1,8 @@
 //! Waiting claims: what wakes the clients, in which order, and how the waiting ends.
 
 use std::thread;
-use testkit::{Client, PATIENCE, Server, assert_agree, eventually, start, start_keeping_aof};
+use std::time::Duration;
+use testkit::{Client, Clock, PATIENCE, Server, assert_agree, eventually, start, start_keeping_aof};
 
 pub(super) fn blocked(c: &mut Client) -> i64 {
     c.info_number("clients", "blocked_clients")
@@ -235,21 +236,16 @@ fn deletion_leaves_them_waiting() {
 
 #[test]
 fn waiting_on_a_replica_goes_on_after_its_promotion() {
-    let (_server, mut c, replica, mut waiter, due) = loop {
-        let (server, mut c) = start();
-        let replica = Server::builder().config("replica-read-only no").replica_of(&server);
-        let waiter = replica.waiting(WAIT);
-        let due = c.now() + 100;
-        c.run(&format!("ZQ.PUSH q x ID a AT {due}ms"));
-        replica.wait_for_sync(&server);
-        // If the job is due already, the replica serves it on arrival, as to any client of a writable replica. Then the
-        // test is repeated.
-        if c.now() < due {
-            break (server, c, replica, waiter, due);
-        }
-    };
+    let clock = Clock::new();
+    let patient = || Server::builder().clock(&clock).config("repl-timeout 1000000000");
+    let server = patient().start();
+    let replica = patient().config("replica-read-only no").replica_of(&server);
+    let mut waiter = replica.waiting(WAIT);
+    server.client().run("ZQ.PUSH q x ID a DELAY 1h");
+    replica.wait_for_sync(&server);
+    clock.advance(Duration::from_secs(3601));
     let mut r = replica.client();
-    c.wait_until(due + 200);
+    r.wait_for_cron();
     assert!(r.is_blocked(&waiter), "a replica does not act by itself");
     r.run("REPLICAOF NO ONE");
     assert_eq!(waiter.receive_id(), "a");
@@ -349,7 +345,7 @@ fn no_job_is_delivered_before_its_time() {
                 scope.spawn(move || {
                     let mut count = 0;
                     loop {
-                        let jobs = c.jobs("ZQ.CLAIM 1 q LEASE 1h COUNT 3 BLOCK 700ms");
+                        let jobs = c.jobs("ZQ.CLAIM 1 q LEASE 1h COUNT 3 BLOCK 2s");
                         let now = c.now();
                         for job in &jobs {
                             let due: i64 = job.payload.parse().unwrap();

@@ -54,12 +54,12 @@ fn a_waiting_client_is_woken_when_a_group_opens() {
     assert_eq!(c.job("ZQ.CLAIM 1 q LEASE 100ms").id, "a1");
     // When the lease has expired, the client gets the second unit of the window. The third unit is available in the
     // next window.
-    let again = c.job("ZQ.CLAIM 1 q LEASE 1h BLOCK 20s");
+    let again = c.job("ZQ.CLAIM 1 q LEASE 1h BLOCK 60s");
     assert_eq!(again.id, "a2", "which has been due for longer");
     assert!(c.now() >= begin + 100);
     let mut other = server.client();
     other.script(&[(format!("ZQ.ACK q a2 {}", again.token), "1")]);
-    assert_eq!(c.job("ZQ.CLAIM 1 q LEASE 1h BLOCK 20s").id, "a3");
+    assert_eq!(c.job("ZQ.CLAIM 1 q LEASE 1h BLOCK 60s").id, "a3");
     assert!(c.now() >= begin + 300, "a unit had to come back");
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use testkit::{Client, Clock, PATIENCE, Server, Stream, assert_agree, eventually, start_keeping_aof};
 
 /// The maximum delay of the upkeep with little work, for a debug build on a busy machine.
-const SOON: Duration = Duration::from_secs(5);
+const SOON: Duration = Duration::from_secs(30);
 
 /// Pushes jobs to `key` and claims each for its last attempt. The leases expire after `lease`.
 fn claimed_for_the_last_time(c: &mut Client, key: &str, jobs: usize, lease: &str) {
