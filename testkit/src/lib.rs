@@ -59,7 +59,7 @@ pub use payload::{Payload, crc64};
 pub use postgres::Postgres;
 pub use program::Program;
 pub use reply::{show, show_bytes};
-pub use server::{Builder, Server, free_port, start, start_keeping_aof};
+pub use server::{Builder, Server, free_port, start, start_keeping_aof, start_pair, start_with_clock};
 pub use stream::Stream;
 pub use tables::{blocks, cells, code};
 pub use trace::Trace;

@@ -241,9 +241,7 @@ fn a_crash_during_sweeping_revives_no_member() {
     let mut server = Server::builder().config("appendonly yes").config("appendfsync always").start();
     let mut c = server.client();
     let at = c.now() + 300;
-    for n in 0..200 {
-        c.run(&format!("ZEXP.ADD k{n} AT {at}ms a {at}ms b {FAR}ms live"));
-    }
+    c.run_all((0..200).map(|n| format!("ZEXP.ADD k{n} AT {at}ms a {at}ms b {FAR}ms live")));
     c.wait_until(at);
     server.crash_and_restart();
     let mut c = server.client();

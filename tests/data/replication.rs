@@ -3,7 +3,7 @@
 
 use testkit::{
     Client, FAR, PATIENCE, Server, after_scan, assert_agree, assert_drained, assert_marked, eventually, plant,
-    start_keeping_aof,
+    start_keeping_aof, start_pair,
 };
 
 #[test]
@@ -104,8 +104,7 @@ fn replicas_stay_identical_through_everything() {
 /// must not revive it.
 #[test]
 fn an_expired_member_that_is_added_again_is_one_new_member_everywhere() {
-    let (server, mut c) = start_keeping_aof();
-    let replica = Server::builder().replica_of(&server);
+    let (server, replica, mut c) = start_pair();
     c.run("CONFIG SET zeitset.sweep no");
     plant(&mut c, "k", &[("m", 1000), ("n", 1000), ("live", FAR)]);
     c.script(&[

@@ -41,9 +41,7 @@ fn the_old_dataset_is_served_while_the_new_one_is_loaded() {
         ("ZLB.CREATE board DIM x", "ZLB.INFO board", "['members' 0 "),
     ];
     old.iter().for_each(|(write, ..)| drop(m.run(write)));
-    for key in 0..KEYS {
-        m.run(&format!("SET key{key} {}", "x".repeat(100)));
-    }
+    m.run_all((0..KEYS).map(|key| format!("SET key{key} {}", "x".repeat(100))));
     replica.wait_for_sync(&master);
     r.run("CONFIG SET key-load-delay 5000");
     part(&mut m, &["ZEXP.ADD set 1h c", "ZQ.PUSH queue x ID b", "ZLB.SET board m 1", "ZRL.CHECK limit 10 1h COST 6"]);

@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 use testkit::{
-    Client, Clock, FAR, GRACE_MS, Server, after_scan, assert_drained, assert_marked, assert_restored, cmd, plant, start,
+    Client, FAR, GRACE_MS, Server, after_scan, assert_drained, assert_marked, assert_restored, cmd, plant, start,
+    start_with_clock,
 };
 
 /// The lifetime of members that expire during a test. It is long enough for the commands that must come before.
@@ -112,9 +113,7 @@ fn a_set_restored_with_a_ttl_that_is_off_is_followed_if_it_moves_on_at_once() {
     for key in ["a", "b", "c"] {
         cmd!(c, "RESTORE", key, FAR + GRACE_MS + 300, dumped.as_slice(), "ABSTTL");
     }
-    for line in ["RENAME a renamed", "COPY b copied", "MOVE c 9"] {
-        c.run(line);
-    }
+    c.run_all(["RENAME a renamed", "COPY b copied", "MOVE c 9"]);
     c.run("EXEC");
     for key in ["renamed", "b", "copied"] {
         assert_restored(&mut c, key, FAR);
@@ -129,8 +128,8 @@ fn a_set_restored_with_another_ttl_is_ordinary() {
     let (_server, mut c) = start();
     // Waits for the first keyspace scan, which would take a TTL slightly below the marker for an outdated marker.
     after_scan(&mut c);
-    plant(&mut c, "k", &[("dead", 1000), ("live", FAR)]);
-    let dumped = c.dump("k");
+    c.run(&format!("ZADD ordinary 1000 dead {FAR} live"));
+    let dumped = c.dump("ordinary");
     for (key, ttl) in [("early", FAR + GRACE_MS - 5001), ("late", FAR + GRACE_MS + 5001), ("none", 0)] {
         cmd!(c, "RESTORE", key, ttl, dumped.as_slice(), "ABSTTL");
     }
@@ -238,9 +237,7 @@ fn flushing_one_database_leaves_the_timers_of_the_others() {
 /// Expiries belong to members. A new member does not get the expiry of an earlier one with the same name.
 #[test]
 fn what_is_created_again_does_not_inherit_the_old_deadline() {
-    let clock = Clock::new();
-    let server = Server::builder().clock(&clock).start();
-    let mut c = server.client();
+    let (clock, _server, mut c) = start_with_clock("");
     let at = c.now() + 3_600_000;
     for key in ["member", "popped", "deleted", "renamed", "moved", "flushed", "heartbeat", "persisted"] {
         c.run(&format!("ZEXP.ADD {key} AT {at}ms m"));

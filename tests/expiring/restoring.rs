@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 use testkit::{
-    Client, Clock, FAR, GRACE_MS, NEVER, PATIENCE, Server, after_scan, assert_drained, assert_marked, assert_restored,
-    at_full_speed, backlog, begin_draining, eventually, plant,
+    Client, FAR, GRACE_MS, NEVER, PATIENCE, Server, after_scan, assert_drained, assert_marked, assert_restored,
+    at_full_speed, backlog, begin_draining, eventually, plant, start_with_clock,
 };
 
 /// Returns plain commands that change the set of `sample`, each with the expiry of the last member afterwards.
@@ -211,9 +211,7 @@ fn a_set_changed_in_another_database_of_a_transaction_is_restored_there() {
 
 #[test]
 fn expire_and_persist_make_it_ordinary_forever() {
-    let clock = Clock::new();
-    let mut server = Server::builder().config("appendonly yes").clock(&clock).start();
-    let mut c = server.client();
+    let (clock, mut server, mut c) = start_with_clock("appendonly yes");
     let at = c.now() + 3_600_000;
     let ways = ["PERSIST k", "EXPIRE k 10000", "PEXPIRE k 9999999", "EXPIREAT k 4102444801", "EXPIRE k 9999999 XX"];
     for (n, way) in ways.iter().enumerate() {
@@ -282,9 +280,7 @@ fn what_is_stored_over_an_expiring_set_is_ordinary() {
 
 #[test]
 fn what_is_stored_from_an_expiring_set_is_ordinary() {
-    let clock = Clock::new();
-    let server = Server::builder().clock(&clock).start();
-    let mut c = server.client();
+    let (clock, _server, mut c) = start_with_clock("");
     c.run("ZEXP.ADD k 1h dead 1000w live");
     c.run("ZUNIONSTORE union 1 k");
     c.run("ZRANGESTORE range k 0 -1");

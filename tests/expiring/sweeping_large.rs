@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 use testkit::{
-    Client, Clock, FAR, GRACE_MS, PATIENCE, Server, Stream, assert_drained, assert_marked, at_full_speed, backlog,
-    begin_draining, drained, draining, eventually, plant, start,
+    Client, FAR, GRACE_MS, PATIENCE, Server, Stream, assert_drained, assert_marked, at_full_speed, backlog,
+    begin_draining, drained, draining, eventually, plant, start, start_with_clock,
 };
 
 /// The number of expired members with which the slowest sweeper needs seconds.
@@ -110,11 +110,9 @@ fn a_backlog_neither_hides_nor_revives_members() {
 #[test]
 fn the_sweeper_waits_while_writes_are_paused() {
     for pause in ["CLIENT PAUSE 600000 WRITE", "CLIENT PAUSE 31500 ALL"] {
-        let clock = Clock::new();
-        let server = Server::builder().clock(&clock).start();
+        let (clock, server, mut c) = start_with_clock("");
         // The sweeper's writes are replicated.
         let replica = Server::builder().plain().replica_of(&server);
-        let mut c = server.client();
         backlog(&mut c, "k", MANY);
         c.run("ZEXP.ADD other 20s dead 1h live");
         begin_draining(&mut c, "k", MANY);

@@ -108,9 +108,7 @@ fn a_limit_goes_on_from_what_it_had_and_takes_back_no_more_than_that() {
         // Advances to the start of a day, because FIXED has aligned windows.
         let into_day = c.now() % 86_400_000;
         lossy.clock.advance(Duration::from_millis((86_400_000 - into_day).unsigned_abs()));
-        for check in checks {
-            c.run(&format!("ZRL.CHECK {check} COST 4"));
-        }
+        c.run_all(checks.map(|check| format!("ZRL.CHECK {check} COST 4")));
         lossy.keep();
         let lost: Vec<Verdict> = checks.map(|check| c.verdict(&format!("ZRL.CHECK {check} COST 5"))).to_vec();
         lossy.lose();

@@ -1,6 +1,6 @@
 //! ZLB.MERGE, ZLB.REMRANGE and ZLB.CLEAR: changes of whole boards.
 
-use testkit::{Client, Server, assert_agree, start, start_keeping_aof};
+use testkit::{Client, assert_agree, start, start_pair};
 
 fn board(c: &mut Client, key: &str, description: &str, members: &str) {
     c.run(&format!("ZLB.CREATE {key} {description}"));
@@ -141,8 +141,7 @@ fn a_board_that_is_cleared_keeps_its_schema() {
 /// the changes were.
 #[test]
 fn replicas_and_the_aof_have_the_same_boards() {
-    let (server, mut c) = start_keeping_aof();
-    let replica = Server::builder().replica_of(&server);
+    let (server, replica, mut c) = start_pair();
     let keys = ["first", "last", "name", "keep"];
     for (key, options) in keys.iter().zip(["", "TIES LAST", "TIES NAME", "KEEP 60 TIES LAST"]) {
         for day in 0..3 {

@@ -271,9 +271,7 @@ fn jobs_that_become_due_while_clients_are_woken_reach_all_clients() {
         clients.iter_mut().for_each(|client| client.send("ZQ.CLAIM 1 q LEASE 1h BLOCK 0"));
         eventually(PATIENCE, "all wait", || blocked(&mut c) == CLIENTS as i64);
         let due = c.now() + 40;
-        for n in 0..CLIENTS {
-            c.run(&format!("ZQ.PUSH q x ID {round}-{n} AT {due}ms"));
-        }
+        c.run_all((0..CLIENTS).map(|n| format!("ZQ.PUSH q x ID {round}-{n} AT {due}ms")));
         // Each push wakes clients, some of them just before the other jobs are due.
         let mut more = 0;
         while c.now() < due && more < CLIENTS {

@@ -2,7 +2,7 @@
 
 use redis::Value;
 use std::time::Duration;
-use testkit::{Client, Clock, Server, show, start};
+use testkit::{Client, show, start, start_with_clock};
 
 /// Returns the IDs of claimed jobs.
 fn claimed(c: &mut Client, line: &str) -> Vec<String> {
@@ -57,9 +57,7 @@ fn a_held_group_rests_while_the_others_go_on() {
 /// A client that waits for a job of the held group gets the job when the hold expires, and when it is released.
 #[test]
 fn a_waiting_client_gets_a_job_when_the_hold_ends_or_is_released() {
-    let clock = Clock::new();
-    let server = Server::builder().clock(&clock).start();
-    let mut c = server.client();
+    let (clock, server, mut c) = start_with_clock("");
     for is_released in [true, false] {
         c.run("ZQ.PUSH q x ID a1 GROUP a");
         c.run("ZQ.HOLD q a 1h");

@@ -1,7 +1,7 @@
 //! The names of the queues after loading: an AOF with commands after its base file, RESTORE.
 
 use std::time::Duration;
-use testkit::{Client, Clock, PATIENCE, Server, eventually, start, start_keeping_aof};
+use testkit::{Client, PATIENCE, eventually, start, start_keeping_aof, start_with_clock};
 
 #[test]
 fn an_aof_whose_tail_moves_other_keys_loses_no_queue() {
@@ -50,9 +50,7 @@ fn a_flush_in_the_tail_of_an_aof_forgets_the_queues_before_it() {
 
 #[test]
 fn an_aof_whose_tail_moves_other_keys_leaves_queues_to_the_upkeep() {
-    let clock = Clock::new();
-    let mut server = Server::builder().keeping_aof().clock(&clock).start();
-    let mut c = server.client();
+    let (clock, mut server, mut c) = start_with_clock("appendonly yes");
     c.run("ZQ.PUSH q x MAXATTEMPTS 1");
     c.run("ZQ.CLAIM 1 q LEASE 1h");
     c.rewrite_aof();

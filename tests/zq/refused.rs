@@ -4,16 +4,9 @@
 
 use std::thread::JoinHandle;
 use std::time::Duration;
-use testkit::{Client, Clock, PATIENCE, Server, assert_agree, eventually};
+use testkit::{Client, Clock, PATIENCE, Server, assert_agree, eventually, start_with_clock};
 
 const WORKERS: usize = 3;
-
-fn start(config: &str) -> (Server, Client, Clock) {
-    let clock = Clock::new();
-    let server = Server::builder().keeping_aof().clock(&clock).config(config).start();
-    let client = server.client();
-    (server, client, clock)
-}
 
 /// Jobs are due after this time.
 const HOUR: Duration = Duration::from_secs(3600);
@@ -69,7 +62,7 @@ fn all_are_served(c: &mut Client, workers: Vec<JoinHandle<String>>) {
 
 #[test]
 fn clients_that_wait_are_served_only_with_as_many_replicas_as_writes_need() {
-    let (server, mut c, clock) = start("");
+    let (clock, server, mut c) = start_with_clock("appendonly yes");
     let workers = wait_for_jobs(&server, &mut c);
     c.run("CONFIG SET min-replicas-to-write 1");
     nobody_is_served(&server, &mut c, &clock, "NOREPLICAS ");
@@ -80,7 +73,7 @@ fn clients_that_wait_are_served_only_with_as_many_replicas_as_writes_need() {
 
 #[test]
 fn clients_that_wait_are_served_only_when_saves_succeed() {
-    let (server, mut c, clock) = start("save 3600 1000000");
+    let (clock, server, mut c) = start_with_clock("appendonly yes\nsave 3600 1000000");
     let workers = wait_for_jobs(&server, &mut c);
     // A folder with the name of the RDB file makes the save fail.
     let dir = c.strings("CONFIG GET dir")[1].clone();
@@ -116,7 +109,7 @@ fn clients_that_wait_are_served_only_when_the_aof_can_be_written() {
 
 #[test]
 fn clients_that_wait_are_served_only_when_writes_are_not_paused() {
-    let (server, mut c, clock) = start("");
+    let (clock, server, mut c) = start_with_clock("appendonly yes");
     let workers = wait_for_jobs(&server, &mut c);
     c.run("CLIENT PAUSE 100000000 WRITE");
     pass_an_hour(&mut c, &clock);

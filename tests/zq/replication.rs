@@ -1,6 +1,6 @@
 //! The effects of queues on replicas and the AOF: absolute values, and no effect of a call that changes nothing.
 
-use testkit::{Client, Job, Server, Stream, Witness, assert_agree, start_keeping_aof};
+use testkit::{Client, Job, Server, Stream, Witness, assert_agree, start_keeping_aof, start_pair};
 
 /// Returns the token and the deadline of the claimed job of `q`.
 fn lease(c: &mut Client) -> [String; 2] {
@@ -121,8 +121,7 @@ fn replicas_agree() {
 
 #[test]
 fn a_promoted_replica_knows_leases_tokens_and_attempts() {
-    let (server, mut c) = start_keeping_aof();
-    let replica = Server::builder().keeping_aof().replica_of(&server);
+    let (server, replica, mut c) = start_pair();
     c.run("ZQ.PUSH q x ID a MAXATTEMPTS 2");
     c.run("ZQ.PUSH q x ID b");
     let a = c.claim("ZQ.CLAIM 1 q LEASE 150ms");

@@ -250,7 +250,7 @@ fn damage(random: &mut StdRng, words: &mut Vec<Vec<u8>>) {
 
 /// Fills every key.
 pub fn plant(c: &mut Client) {
-    for line in [
+    c.run_all([
         "DEL set set2 limit limit2 leaky queue queue2 board board2 zset string list hash stream missing missing2",
         "ZEXP.ADD set 100w m0 101w m1 102w m2 103w m3",
         "ZEXP.ADD set2 AT 4102444800 m4 4102444801 m5",
@@ -273,9 +273,7 @@ pub fn plant(c: &mut Client) {
         "RPUSH list a b",
         "HSET hash f v",
         "XADD stream * f v",
-    ] {
-        c.run(line);
-    }
+    ]);
 }
 
 /// Generates one of the server's own commands that changes keys.
