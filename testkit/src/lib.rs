@@ -36,7 +36,6 @@ mod reply;
 mod server;
 mod stream;
 mod tables;
-mod trace;
 mod traffic;
 mod verdict;
 mod witness;
@@ -62,10 +61,9 @@ pub use reply::{show, show_bytes};
 pub use server::{Builder, Server, free_port, start, start_keeping_aof, start_pair, start_with_clock};
 pub use stream::Stream;
 pub use tables::{blocks, cells, code};
-pub use trace::Trace;
 pub use traffic::{SETS, Traffic};
 pub use verdict::Verdict;
-pub use witness::Witness;
+pub use witness::{Trace, Witness};
 
 /// The macro [`cmd!`] needs this name.
 #[doc(hidden)]

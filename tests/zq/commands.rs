@@ -258,6 +258,8 @@ fn what_is_refused_changes_nothing() {
         ("ZQ.CONFIG q ORDERED maybe", syntax),
         ("ZQ.CONFIG q BACKOFF 5", syntax),
         ("ZQ.CONFIG q PAUSED maybe", syntax),
+        ("ZQ.CONFIG q GROUPCONCURRENCYX 5", syntax),
+        ("ZQ.CONFIG q MAXATTEMPTSX 5", syntax),
         ("ZQ.CONFIG q PAUSED 1", syntax),
         ("ZQ.CONFIG q MAXLEN 1 MAXLEN 2", syntax),
         ("ZQ.APPLY q 1 NOPE", syntax),

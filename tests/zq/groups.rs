@@ -34,16 +34,6 @@ fn groups_take_turns_and_are_shown() {
 }
 
 #[test]
-fn a_word_that_only_begins_like_a_setting_is_refused() {
-    let (_server, mut c) = start();
-    c.script(&[
-        ("ZQ.CONFIG q GROUPCONCURRENCY 1", "+OK"),
-        ("ZQ.CONFIG q GROUPCONCURRENCYX 5", "!ERR syntax error"),
-        ("ZQ.CONFIG q MAXATTEMPTSX 5", "!ERR syntax error"),
-    ]);
-}
-
-#[test]
 fn a_waiting_client_is_woken_when_a_group_opens() {
     let (server, mut c) = start();
     c.script(&[("ZQ.CONFIG q GROUPCONCURRENCY 1 GROUPRATE 2 300ms", "+OK")]);
