@@ -39,7 +39,7 @@ fn effects_that_do_not_fit_change_nothing() {
     c.run("ZLB.SET b m 5");
     c.run("SET s text");
     let before = (c.trace("b"), c.trace("s"));
-    for (line, reply) in [
+    c.script(&[
         ("ZLB.APPLY b CREATE DIM y", "0"),
         ("ZLB.APPLY nothing SET m 5", "0"),
         ("ZLB.APPLY nothing REM m", "0"),
@@ -69,8 +69,6 @@ fn effects_that_do_not_fit_change_nothing() {
         ("ZLB.APPLY s SET m 5", "!WRONGTYPE "),
         ("ZLB.APPLY s REPLACE 1 0 0 1 0 x 0", "!WRONGTYPE "),
         ("ZLB.APPLY s CREATE DIM x", "!WRONGTYPE "),
-    ] {
-        c.script(&[(line, reply)]);
-    }
+    ]);
     assert_eq!((c.trace("b"), c.trace("s")), before);
 }

@@ -73,7 +73,7 @@ fn members_ranks_and_ranges() {
 fn wrong_arguments_are_errors() {
     let (_server, mut c) = start();
     seven(&mut c);
-    for (line, error) in [
+    c.script(&[
         ("ZLB.RANK b a DENSE COMPETITION", "!ERR syntax error"),
         ("ZLB.RANK b a DENSE DENSE", "!ERR syntax error"),
         ("ZLB.RANK b a LOOSE", "!ERR syntax error"),
@@ -90,9 +90,7 @@ fn wrong_arguments_are_errors() {
         ("ZLB.RANKOF b 7 7", "!ERR syntax error"),
         ("ZLB.RANKOF b 7.0", "!ERR value is not an integer"),
         ("ZLB.RANKOF missing 1 x", "!ERR value is not a valid float"),
-    ] {
-        c.script(&[(line, error)]);
-    }
+    ]);
     // DENSE and COMPETITION belong to WITHRANK.
     for call in ["ZLB.RANGE b 0 -1", "ZLB.AROUND b a 1"] {
         for options in [

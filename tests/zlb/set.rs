@@ -68,7 +68,7 @@ fn an_error_changes_nothing() {
     c.run("ZLB.CREATE b DIM i DIM f FLOAT");
     c.run("ZLB.SET b m 5 0.5");
     let before = c.trace("b");
-    for (line, error) in [
+    c.script(&[
         ("ZLB.SET b m 1", "!ERR syntax error"),
         ("ZLB.SET b m 1 1 1", "!ERR syntax error"),
         ("ZLB.SET b n 1 1 m 1", "!ERR syntax error"),
@@ -94,9 +94,7 @@ fn an_error_changes_nothing() {
         ("ZLB.INCR b m f 1 i 9223372036854775803", "!ERR increment or decrement would overflow"),
         ("ZLB.INCR b m i 9223372036854775802 i 1 i -9", "!ERR increment or decrement would overflow"),
         ("ZLB.INCR b m f 1.7e308 f 1.7e308", "!ERR increment would produce NaN or Infinity"),
-    ] {
-        c.script(&[(line, error)]);
-    }
+    ]);
     assert_eq!(c.trace("b"), before);
 }
 
