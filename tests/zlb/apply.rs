@@ -3,22 +3,6 @@
 use testkit::{Stream, start};
 
 #[test]
-fn effects_are_carried_out() {
-    let (_server, mut c) = start();
-    c.script(&[
-        ("ZLB.APPLY b CREATE DIM x DIM f FLOAT TIES NAME", "1"),
-        ("ZLB.APPLY b CREATE DIM x DIM f FLOAT TIES NAME", "1"),
-        ("ZLB.APPLY b SET m 5 0.5 n 5 0.5 o 1 1", "1"),
-        ("ZLB.RANGE b 0 -1", "['m' 'n' 'o']"),
-        ("ZLB.APPLY b REM n nobody", "1"),
-        ("ZLB.APPLY b REMRANGE 1 1", "1"),
-        ("ZLB.RANGE b 0 -1 WITHVALUES", "[['m' 5 '0.5']]"),
-        ("ZLB.APPLY b CLEAR", "1"),
-        ("ZLB.CARD b", "0"),
-    ]);
-}
-
-#[test]
 fn effects_of_a_0_2_master_are_applied() {
     let (server, mut c) = start();
     let mut stream = Stream::attach(&server);

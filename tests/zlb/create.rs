@@ -103,22 +103,3 @@ fn nothing_is_created_twice() {
     ]);
     assert_eq!((c.trace("b"), c.trace("s")), before);
 }
-
-#[test]
-fn an_empty_board_keeps_its_key_until_del() {
-    let (_server, mut c) = start();
-    c.script(&[
-        ("ZLB.CREATE b DIM a ASC", "+OK"),
-        ("TYPE b", "+zeitboard"),
-        ("ZLB.SET b m 5", "1"),
-        ("ZLB.REM b m", "1"),
-        ("EXISTS b", "1"),
-        ("ZLB.CARD b", "0"),
-        ("ZLB.RANGE b 0 -1", "[]"),
-        ("ZLB.RANKOF b 7", "0"),
-        ("ZLB.SET b x 5 y 4", "2"),
-        ("ZLB.RANGE b 0 -1", "['y' 'x']"),
-        ("DEL b", "1"),
-        ("ZLB.SET b m 5", "!NOBOARD "),
-    ]);
-}

@@ -48,16 +48,6 @@ fn a_push_behind_a_claim_becomes_a_job_when_the_claim_ends() {
     }
 }
 
-#[test]
-fn a_client_that_waits_gets_the_next_run_at_the_ack() {
-    let (server, mut c) = start();
-    let token = claimed(&mut c, "", "1h");
-    let mut waiting = server.waiting("ZQ.CLAIM 1 q LEASE 1h BLOCK 0");
-    c.run(&format!("ZQ.ACK q a {token}"));
-    let reply = waiting.receive();
-    assert!(reply.contains("'a'") && reply.contains("'two'"), "{reply}");
-}
-
 /// The lease of the last attempt expires, and no command runs.
 #[test]
 fn a_push_behind_a_job_that_dies_with_its_lease_becomes_a_job() {
