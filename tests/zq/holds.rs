@@ -1,7 +1,6 @@
 //! Held groups: ZQ.HOLD, NACK with HOLD. Also PEEK, CLEAN and REDRIVE with GROUP.
 
 use redis::Value;
-use std::time::Duration;
 use testkit::{Client, show, start};
 
 /// Returns the IDs of claimed jobs.

@@ -1,4 +1,4 @@
-//! ZQ.EXTEND, ZQ.NACK and ZQ.ACK. The unit tests of the model try what ends a token.
+//! ZQ.EXTEND and ZQ.NACK. The unit tests of the model try what ends a token.
 
 use redis::Value;
 use testkit::{Stream, start};
