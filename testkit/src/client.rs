@@ -125,7 +125,7 @@ impl Client {
         (0..count).map(|_| self.read_reply().expect("the server answers")).collect()
     }
 
-    /// Sends a line. Words between blanks are the arguments, and `""` is an empty one.
+    /// Sends a line (see [`command`]).
     pub fn try_run(&mut self, line: &str) -> Result<Value, String> {
         self.try_call(&command(line))
     }
@@ -298,7 +298,8 @@ impl Client {
     }
 }
 
-fn command(line: &str) -> redis::Cmd {
+/// Returns the command of a line. Words between blanks are the arguments, and `""` is an empty one.
+pub fn command(line: &str) -> redis::Cmd {
     let mut words = line.split_whitespace();
     let mut command = redis::cmd(words.next().expect("a command"));
     for word in words {

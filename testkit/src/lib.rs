@@ -36,7 +36,6 @@ mod reply;
 mod server;
 mod stream;
 mod tables;
-mod trace;
 mod traffic;
 mod verdict;
 mod witness;
@@ -46,7 +45,7 @@ pub use alike::Alike;
 pub use backlog::{at_full_speed, backlog, begin_draining, drained, draining};
 pub use built::{example, module, root};
 pub use cli::Cli;
-pub use client::Client;
+pub use client::{Client, command};
 pub use clock::Clock;
 pub use cluster::{Cluster, ClusterClient, WholeMoves};
 pub use dataset::{Dataset, assert_same_data};
@@ -59,13 +58,12 @@ pub use payload::{Payload, crc64};
 pub use postgres::Postgres;
 pub use program::Program;
 pub use reply::{show, show_bytes};
-pub use server::{Builder, Server, free_port, start, start_keeping_aof};
+pub use server::{Builder, Server, free_port, start, start_keeping_aof, start_pair, start_with_clock};
 pub use stream::Stream;
 pub use tables::{blocks, cells, code};
-pub use trace::Trace;
 pub use traffic::{SETS, Traffic};
 pub use verdict::Verdict;
-pub use witness::Witness;
+pub use witness::{Trace, Witness};
 
 /// The macro [`cmd!`] needs this name.
 #[doc(hidden)]

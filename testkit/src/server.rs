@@ -455,3 +455,18 @@ pub fn start_keeping_aof() -> (Server, Client) {
     let client = server.client();
     (server, client)
 }
+
+/// Starts a server with the module, a clock of its own and more lines of configuration, and opens a client.
+pub fn start_with_clock(config: &str) -> (Clock, Server, Client) {
+    let clock = Clock::new();
+    let server = Server::builder().clock(&clock).config(config).start();
+    let client = server.client();
+    (clock, server, client)
+}
+
+/// Starts a master and its replica, both with the module and an AOF, and opens a client of the master.
+pub fn start_pair() -> (Server, Server, Client) {
+    let (server, client) = start_keeping_aof();
+    let replica = Server::builder().keeping_aof().replica_of(&server);
+    (server, replica, client)
+}

@@ -1,5 +1,6 @@
 //! Random well-formed commands of all four families on a few keys. (tests/torture/fuzz creates malformed commands.)
 
+use crate::client::Client;
 use crate::reply::show;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng, seq::IndexedRandom};
@@ -254,6 +255,18 @@ impl Traffic {
             let line = self.native(now);
             if !["FLUSH", "SWAPDB"].iter().any(|word| line.starts_with(word)) {
                 return line;
+            }
+        }
+    }
+
+    /// Sends a command, which may return an error. Fails if the server or the module has a defect.
+    #[track_caller]
+    pub fn send(&mut self, c: &mut Client, line: &str, here: &str) {
+        match c.try_run(line) {
+            Ok(reply) => self.note(line, &reply),
+            Err(error) => {
+                let is_defect = error.contains("connection lost") || error.contains("internal error");
+                assert!(!is_defect, "{line}: {error}: {here}");
             }
         }
     }

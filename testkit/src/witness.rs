@@ -1,8 +1,31 @@
-//! Observers of a key, which show what a call changed.
+//! What a call changed: traces of a key, and the observers who are told.
 
 use crate::client::Client;
 use crate::server::Server;
 use crate::stream::Stream;
+
+/// The state of one key, and the server's dirty count and replication offset. If two traces are equal, nothing changed
+/// between them.
+///
+/// The replication offset moves only while a `Stream` or a replica is attached. The dirty count always moves.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Trace {
+    dump: String,
+    expires_at: i64,
+    changes: i64,
+    replication_offset: i64,
+}
+
+impl Client {
+    pub fn trace(&mut self, key: &str) -> Trace {
+        Trace {
+            dump: self.reply(&format!("DUMP {key}")),
+            expires_at: self.int(&format!("PEXPIRETIME {key}")),
+            changes: self.info_number("persistence", "rdb_changes_since_last_save"),
+            replication_offset: self.info_number("replication", "master_repl_offset"),
+        }
+    }
+}
 
 /// All who are told of a change of a key: replicas and the AOF, transactions that watch the key, clients that have
 /// cached it, listeners of keyspace events, and the server's count of changes.

@@ -29,7 +29,8 @@ fn a_cluster_that_is_down_sweeps_nothing_and_replicates_nothing() {
         // This slot of the same node has no keys.
         let slot = if cluster.slot("{d}") > 16_000 { 16_000 } else { cluster.slot("{d}") + 1 };
         assert_eq!(cluster.nodes[home].client().int(&format!("CLUSTER COUNTKEYSINSLOT {slot}")), 0);
-        let soon = c.now() + 1000;
+        // Enough time to take the cluster down before, even on a busy machine.
+        let soon = c.now() + 5000;
         for n in 0..10 {
             c.run(&format!("ZEXP.ADD {{d}}:set AT {soon}ms dead{n} {FAR}ms live{n} {}ms more{n}", FAR + 1));
             c.run(&format!("ZEXP.ADD {{d}}:all AT {soon}ms a{n}"));
@@ -56,8 +57,8 @@ fn clients_that_wait_in_a_cluster_that_is_down_are_served_when_it_is_up() {
     let home = cluster.home("{d}");
     let mut c = cluster.nodes[home].client();
     let slot = if cluster.slot("{d}") > 16_000 { 16_000 } else { cluster.slot("{d}") + 1 };
-    c.run("ZQ.PUSH {d}:queue job ID due DELAY 1s");
-    let due = c.now() + 1000;
+    c.run("ZQ.PUSH {d}:queue job ID due DELAY 5s");
+    let due = c.now() + 5000;
     let mut client = cluster.client();
     let waiting = std::thread::spawn(move || {
         loop {

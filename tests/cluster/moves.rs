@@ -37,7 +37,7 @@ fn leases_that_are_renewed_while_their_slot_moves_as_a_whole_hold() {
     let (from, slot) = (cluster.home("{m}"), cluster.slot("{m}"));
     let to = (from + 1) % 3;
     let (mut source, mut target) = (cluster.nodes[from].client(), cluster.nodes[to].client());
-    let ends = lease(&mut source, 3000);
+    let ends = lease(&mut source, 10_000);
     cluster.begin_to_move_slowly(how, slot, from, to);
     // The snapshot for the target has the old expiry. The renewals follow it.
     for key in sets() {
@@ -64,9 +64,7 @@ fn leases_that_are_renewed_while_their_slot_moves_key_by_key_hold() {
     let port = cluster.port(to);
     let keys: Vec<_> = sets().collect();
     let (first, last) = keys.split_at(SETS / 2);
-    for key in first {
-        source.run(&format!("MIGRATE 127.0.0.1 {port} {key} 0 10000"));
-    }
+    source.run_all(first.iter().map(|key| format!("MIGRATE 127.0.0.1 {port} {key} 0 10000")));
     for key in &keys {
         let is_there = first.contains(key);
         let client = if is_there { &mut target } else { &mut source };
@@ -81,9 +79,7 @@ fn leases_that_are_renewed_while_their_slot_moves_key_by_key_hold() {
         assert_drained(&mut source, key, 1);
     }
     assert_eq!(target.info_number("zeitset", "zeitset_members_expired"), 0);
-    for key in last {
-        source.run(&format!("MIGRATE 127.0.0.1 {port} {key} 0 10000"));
-    }
+    source.run_all(last.iter().map(|key| format!("MIGRATE 127.0.0.1 {port} {key} 0 10000")));
     for client in [&mut target, &mut source] {
         client.run(&format!("CLUSTER SETSLOT {slot} NODE {}", cluster.id(to)));
     }

@@ -188,9 +188,7 @@ fn sets_that_arrive_with_their_slot_are_left_alone_until_they_are_here() {
     source.run("CONFIG SET zeitset.sweep no");
     plant(&mut source, "{m}:before", &[("dead", 1000), ("live", FAR)]);
     // With many keys, a slowed snapshot takes a while.
-    for n in 0..30 {
-        source.run(&format!("SET {{m}}:{n} x"));
-    }
+    source.run_all((0..30).map(|n| format!("SET {{m}}:{n} x")));
     cluster.begin_to_move_slowly(how, slot, from, to);
     // These changes follow the snapshot, key by key.
     plant(&mut source, "{m}:during", &[("dead", 2000), ("live", FAR)]);

@@ -3,7 +3,7 @@
 
 use testkit::{
     Client, Dataset, FAR, PATIENCE, Server, after_scan, assert_agree, assert_drained, assert_marked, assert_restored,
-    at_full_speed, backlog, begin_draining, drained, draining, eventually, plant, start, start_keeping_aof,
+    at_full_speed, backlog, begin_draining, drained, draining, eventually, plant, start, start_keeping_aof, start_pair,
 };
 
 const MANY: usize = 60_000;
@@ -153,8 +153,7 @@ fn a_master_that_becomes_a_replica_takes_its_masters_data_and_stops_sweeping() {
 
 #[test]
 fn a_replica_resynchronised_as_a_whole_is_the_same() {
-    let (server, mut c) = start_keeping_aof();
-    let replica = Server::builder().keeping_aof().replica_of(&server);
+    let (server, replica, mut c) = start_pair();
     let mut r = replica.client();
     for round in 0..5 {
         r.run("REPLICAOF NO ONE");
@@ -172,8 +171,7 @@ fn a_replica_resynchronised_as_a_whole_is_the_same() {
 
 #[test]
 fn writes_paused_before_anything_was_due_are_no_trap() {
-    let (server, mut c) = start_keeping_aof();
-    let replica = Server::builder().keeping_aof().replica_of(&server);
+    let (server, replica, mut c) = start_pair();
     let soon = c.now() + 400;
     for n in 0..50 {
         c.run(&format!("ZEXP.ADD k{n} AT {soon}ms dead {FAR}ms live"));

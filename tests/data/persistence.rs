@@ -53,34 +53,30 @@ fn drain_all(c: &mut Client, soon: i64) {
 }
 
 #[test]
-fn sets_are_drained_after_a_restart() {
+fn sets_are_drained_after_a_restart_or_a_reload() {
     for config in KEEPING {
-        for rewritten in [false, true] {
+        for way in ["restart", "rewrite", "DEBUG RELOAD", "DEBUG LOADAOF"] {
+            let keeps_aof = config.starts_with("appendonly");
+            if !keeps_aof && ["rewrite", "DEBUG LOADAOF"].contains(&way) {
+                continue;
+            }
             let mut server = Server::builder().config(config).start();
             let mut c = server.client();
             let soon = fill(&mut c);
-            if rewritten && config.starts_with("appendonly") {
+            if way == "rewrite" {
                 c.rewrite_aof();
             }
-            server.restart();
-            drain_all(&mut server.client(), soon);
-            if config.starts_with("appendonly") {
+            if way.starts_with("DEBUG") {
+                c.run_all([way, "CONFIG SET zeitset.sweep yes"]);
+            } else {
+                server.restart();
+                c = server.client();
+            }
+            drain_all(&mut c, soon);
+            if keeps_aof {
                 assert_agree(&server, &[]);
             }
         }
-    }
-}
-
-#[test]
-fn sets_are_drained_after_the_reload_of_a_running_server() {
-    for reload in ["DEBUG RELOAD", "DEBUG LOADAOF"] {
-        let server = Server::builder().config("appendonly yes").start();
-        let mut c = server.client();
-        let soon = fill(&mut c);
-        c.run(reload);
-        c.run("CONFIG SET zeitset.sweep yes");
-        drain_all(&mut c, soon);
-        assert_agree(&server, &[]);
     }
 }
 
@@ -241,9 +237,7 @@ fn a_crash_during_sweeping_revives_no_member() {
     let mut server = Server::builder().config("appendonly yes").config("appendfsync always").start();
     let mut c = server.client();
     let at = c.now() + 300;
-    for n in 0..200 {
-        c.run(&format!("ZEXP.ADD k{n} AT {at}ms a {at}ms b {FAR}ms live"));
-    }
+    c.run_all((0..200).map(|n| format!("ZEXP.ADD k{n} AT {at}ms a {at}ms b {FAR}ms live")));
     c.wait_until(at);
     server.crash_and_restart();
     let mut c = server.client();

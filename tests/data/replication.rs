@@ -2,8 +2,8 @@
 //! expired member, and hide expired members.
 
 use testkit::{
-    FAR, PATIENCE, Server, after_scan, assert_agree, assert_drained, assert_marked, eventually, plant,
-    start_keeping_aof,
+    Client, FAR, PATIENCE, Server, after_scan, assert_agree, assert_drained, assert_marked, eventually, plant,
+    start_keeping_aof, start_pair,
 };
 
 #[test]
@@ -104,8 +104,7 @@ fn replicas_stay_identical_through_everything() {
 /// must not revive it.
 #[test]
 fn an_expired_member_that_is_added_again_is_one_new_member_everywhere() {
-    let (server, mut c) = start_keeping_aof();
-    let replica = Server::builder().replica_of(&server);
+    let (server, replica, mut c) = start_pair();
     c.run("CONFIG SET zeitset.sweep no");
     plant(&mut c, "k", &[("m", 1000), ("n", 1000), ("live", FAR)]);
     c.script(&[
@@ -216,4 +215,47 @@ fn the_memory_of_a_replica_does_not_grow_with_heartbeats() {
     let grown = r.info_number("memory", "used_memory") - before;
     assert!(grown < 400_000, "by {grown} bytes in {BEATS} heartbeats");
     assert_agree(&server, &[&replica]);
+}
+
+/// Only INFO and the log tell an operator that a replica differs. A key's name may have any length, and the log must not
+/// interpret it as a format.
+#[test]
+fn effects_that_do_not_fit_are_counted_and_the_log_names_the_key() {
+    let (server, mut c) = start_keeping_aof();
+    let replica = Server::builder().config("replica-read-only no").replica_of(&server);
+    let mut r = replica.client();
+    let long = "k".repeat(5000);
+    for (kind, create, change, said) in [
+        (
+            "queue",
+            &["ZQ.PUSH", "KEY", "x", "ID", "a"][..],
+            &["ZQ.CLAIM", "1", "KEY", "LEASE", "1m"][..],
+            "zeitset: rejected 1 replicated effects that do not fit the queue",
+        ),
+        (
+            "board",
+            &["ZLB.CREATE", "KEY", "DIM", "x"],
+            &["ZLB.SET", "KEY", "m", "1"],
+            "zeitset: rejected a replicated effect that does not fit the leaderboard",
+        ),
+    ] {
+        for key in ["%s%n{x}\n\"q\"", &long] {
+            let call = |c: &mut Client, words: &[&str]| {
+                let words: Vec<_> = words.iter().map(|word| if *word == "KEY" { key } else { word }).collect();
+                c.call(redis::cmd(words[0]).arg(&words[1..]));
+            };
+            call(&mut c, create);
+            replica.wait_for_sync(&server);
+            call(&mut r, &["DEL", "KEY"]);
+            call(&mut c, change);
+            replica.wait_for_sync(&server);
+            call(&mut c, &["DEL", "KEY"]);
+        }
+        let rejected = format!("zeitset_{kind}_effects_rejected");
+        assert_eq!((r.info_number("zeitset", &rejected), c.info_number("zeitset", &rejected)), (2, 0));
+        let log = replica.log();
+        assert!(log.contains(&format!(r#"{said} "%s%n{{x}}\n\"q\"""#)), "{log}");
+        assert!(log.contains(&format!(r#"{said} "{}...""#, "k".repeat(200))), "{log}");
+        assert!(!log.contains(&"k".repeat(201)), "the line has an end");
+    }
 }

@@ -163,7 +163,7 @@ fn pages_of_commands_explain_every_argument() {
 
 /// Creates the keys that the calls in the tables of errors need, as docs/commands/README.md lists them.
 fn keys_for_errors(c: &mut Client) {
-    for line in [
+    c.run_all([
         "SET string x",
         "ZADD scores 1 a 2 b",
         "ZADD seconds 1000000000 a 1100000000 b",
@@ -177,9 +177,7 @@ fn keys_for_errors(c: &mut Client) {
         "ZLB.SET medals ann 9223372036854775807 0 0",
         "ZLB.CREATE times DIM seconds ASC FLOAT",
         "ZLB.SET times ann 1.7976931348623157e308",
-    ] {
-        c.run(line);
-    }
+    ]);
     let long = "for i = 1, 100001 do redis.call('ZQ.PUSH', 'long', 'x', 'ID', i, 'AT', 5, 'PRIORITY', i % 2) end";
     c.call(redis::cmd("EVAL").arg(long).arg(0));
     c.run("ZQ.PUSH long x ID last PRIORITY 1");

@@ -1,7 +1,7 @@
 //! Runs the shell commands on the pages for operators, with real servers.
 
 use std::process::Command;
-use testkit::{Client, Dataset, FAR, PATIENCE, Page, Program, Server, blocks, eventually, root};
+use testkit::{Client, Dataset, FAR, Page, Program, Server, blocks, root};
 
 /// Returns the shell blocks below a heading, in order.
 fn shell(page: &str, heading: &str) -> Vec<String> {
@@ -168,27 +168,4 @@ fn keys_that_are_copied_as_the_page_says_are_what_they_were() {
         ("ZEXP.CARD carts:more", "2"),
     ]);
     assert_eq!(run(&check, &names), "");
-}
-
-#[test]
-fn a_set_that_comes_by_migrate_gets_its_own_time_to_live_again() {
-    let (old, new) = (Server::start(), Server::start());
-    let (mut c, mut n) = (old.client(), new.client());
-    fill_carts(&mut c);
-    let until = c.int("PEXPIRETIME carts:set");
-    let mut migrate = redis::cmd("MIGRATE");
-    c.call(
-        migrate
-            .arg("127.0.0.1")
-            .arg(new.address().1)
-            .arg("")
-            .arg(0)
-            .arg(5000)
-            .arg("KEYS")
-            .arg(&["carts:set", "carts:sliding"]),
-    );
-    // The new server has had no expiring set, so the first ZEXP command starts the scan that finds this one.
-    n.run("ZEXP.CARD another");
-    eventually(PATIENCE, "the marker is right", || n.int("PEXPIRETIME carts:set") == until);
-    n.script(&[("ZEXP.CARD carts:set", "2")]);
 }

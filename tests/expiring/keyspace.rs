@@ -1,8 +1,10 @@
 //! Commands that move, copy, replace or remove keys. An expiring set stays one under its new name, and the sweeper
 //! finds it there.
 
+use std::time::Duration;
 use testkit::{
     Client, FAR, GRACE_MS, Server, after_scan, assert_drained, assert_marked, assert_restored, cmd, plant, start,
+    start_with_clock,
 };
 
 /// The lifetime of members that expire during a test. It is long enough for the commands that must come before.
@@ -111,9 +113,7 @@ fn a_set_restored_with_a_ttl_that_is_off_is_followed_if_it_moves_on_at_once() {
     for key in ["a", "b", "c"] {
         cmd!(c, "RESTORE", key, FAR + GRACE_MS + 300, dumped.as_slice(), "ABSTTL");
     }
-    for line in ["RENAME a renamed", "COPY b copied", "MOVE c 9"] {
-        c.run(line);
-    }
+    c.run_all(["RENAME a renamed", "COPY b copied", "MOVE c 9"]);
     c.run("EXEC");
     for key in ["renamed", "b", "copied"] {
         assert_restored(&mut c, key, FAR);
@@ -128,8 +128,8 @@ fn a_set_restored_with_another_ttl_is_ordinary() {
     let (_server, mut c) = start();
     // Waits for the first keyspace scan, which would take a TTL slightly below the marker for an outdated marker.
     after_scan(&mut c);
-    plant(&mut c, "k", &[("dead", 1000), ("live", FAR)]);
-    let dumped = c.dump("k");
+    c.run(&format!("ZADD ordinary 1000 dead {FAR} live"));
+    let dumped = c.dump("ordinary");
     for (key, ttl) in [("early", FAR + GRACE_MS - 5001), ("late", FAR + GRACE_MS + 5001), ("none", 0)] {
         cmd!(c, "RESTORE", key, ttl, dumped.as_slice(), "ABSTTL");
     }
@@ -237,8 +237,8 @@ fn flushing_one_database_leaves_the_timers_of_the_others() {
 /// Expiries belong to members. A new member does not get the expiry of an earlier one with the same name.
 #[test]
 fn what_is_created_again_does_not_inherit_the_old_deadline() {
-    let (_server, mut c) = start();
-    let at = c.now() + SOON_MS;
+    let (clock, _server, mut c) = start_with_clock("");
+    let at = c.now() + 3_600_000;
     for key in ["member", "popped", "deleted", "renamed", "moved", "flushed", "heartbeat", "persisted"] {
         c.run(&format!("ZEXP.ADD {key} AT {at}ms m"));
     }
@@ -256,7 +256,7 @@ fn what_is_created_again_does_not_inherit_the_old_deadline() {
         c.run(&format!("ZEXP.ADD {key} AT {FAR}ms m"));
     }
     c.run("ZEXP.PERSIST persisted m");
-    c.wait_until(at);
+    clock.advance(Duration::from_secs(3601));
     assert_drained(&mut c, "away", 0);
     after_scan(&mut c);
     for key in ["member", "popped", "deleted", "renamed", "moved", "heartbeat", "persisted"] {

@@ -129,28 +129,21 @@ fn ordinary_keys_are_unharmed_during_a_large_sweep() {
 }
 
 #[test]
-fn ordinary_keys_are_unharmed_by_restarts() {
+fn ordinary_keys_are_unharmed_by_restarts_and_reloads() {
     for config in
         ["save 3600 1", "appendonly yes", "appendonly yes\naof-use-rdb-preamble no\nauto-aof-rewrite-percentage 0"]
     {
         let mut server = Server::builder().config(config).start();
         let mut c = server.client();
         let before = filled_to_be_found(&mut c);
+        c.run("DEBUG RELOAD");
+        unharmed(&mut c, &before);
         if config.starts_with("appendonly") {
             c.rewrite_aof();
         }
         server.restart();
-        let mut c = server.client();
-        unharmed(&mut c, &before);
+        unharmed(&mut server.client(), &before);
     }
-}
-
-#[test]
-fn ordinary_keys_are_unharmed_by_the_reload_of_a_running_server() {
-    let (_server, mut c) = start();
-    let before = filled_to_be_found(&mut c);
-    c.run("DEBUG RELOAD");
-    unharmed(&mut c, &before);
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! Plain commands on an expiring set. The module restores the set's TTL, and each member lives exactly until its score.
 //! Only EXPIRE and PERSIST make the set ordinary.
 
+use std::time::Duration;
 use testkit::{
     Client, FAR, GRACE_MS, NEVER, PATIENCE, Server, after_scan, assert_drained, assert_marked, assert_restored,
-    at_full_speed, backlog, begin_draining, eventually, plant,
+    at_full_speed, backlog, begin_draining, eventually, plant, start_with_clock,
 };
 
 /// Returns plain commands that change the set of `sample`, each with the expiry of the last member afterwards.
@@ -210,10 +211,9 @@ fn a_set_changed_in_another_database_of_a_transaction_is_restored_there() {
 
 #[test]
 fn expire_and_persist_make_it_ordinary_forever() {
-    let mut server = Server::builder().config("appendonly yes").start();
-    let mut c = server.client();
-    let at = c.now() + 300;
-    let ways = ["PERSIST k", "EXPIRE k 1000", "PEXPIRE k 999999", "EXPIREAT k 4102444801", "EXPIRE k 9999999 XX"];
+    let (clock, mut server, mut c) = start_with_clock("appendonly yes");
+    let at = c.now() + 3_600_000;
+    let ways = ["PERSIST k", "EXPIRE k 10000", "PEXPIRE k 9999999", "EXPIREAT k 4102444801", "EXPIRE k 9999999 XX"];
     for (n, way) in ways.iter().enumerate() {
         c.run(&format!("ZEXP.ADD k AT {at}ms dead {}ms live", at + 3_600_000));
         c.script(&[(way, "1")]);
@@ -223,7 +223,7 @@ fn expire_and_persist_make_it_ordinary_forever() {
     }
     let keys: Vec<_> = (0..ways.len()).map(|n| format!("ordinary{n}")).collect();
     let expiries: Vec<_> = keys.iter().map(|key| c.int(&format!("PEXPIRETIME {key}"))).collect();
-    c.wait_until(at);
+    clock.advance(Duration::from_secs(3601));
     after_scan(&mut c);
     server.restart();
     let mut c = server.client();
@@ -280,11 +280,11 @@ fn what_is_stored_over_an_expiring_set_is_ordinary() {
 
 #[test]
 fn what_is_stored_from_an_expiring_set_is_ordinary() {
-    let (_server, mut c) = start();
-    let soon = c.now() + 300;
-    c.run(&format!("ZEXP.ADD k AT {soon}ms dead {FAR}ms live"));
+    let (clock, _server, mut c) = start_with_clock("");
+    c.run("ZEXP.ADD k 1h dead 1000w live");
     c.run("ZUNIONSTORE union 1 k");
     c.run("ZRANGESTORE range k 0 -1");
+    clock.advance(Duration::from_secs(3601));
     assert_drained(&mut c, "k", 1);
     after_scan(&mut c);
     for key in ["union", "range"] {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 use testkit::{
-    Client, Clock, FAR, NEVER, PATIENCE, Server, Stream, after_scan, assert_drained, assert_marked, draining,
-    eventually, plant, start,
+    Client, FAR, NEVER, PATIENCE, Server, Stream, after_scan, assert_drained, assert_marked, draining, eventually,
+    plant, start, start_with_clock,
 };
 
 /// Returns a field of the INFO section `zeitset`.
@@ -21,9 +21,7 @@ fn becomes(c: &mut Client, name: &str, value: i64) {
 fn no_member_goes_before_its_time() {
     let (_server, mut c) = start();
     let base = c.now() + 300;
-    for n in 0..100 {
-        c.run(&format!("ZEXP.ADD k AT {}ms m{n}", base + n * 20));
-    }
+    c.run_all((0..100).map(|n| format!("ZEXP.ADD k AT {}ms m{n}", base + n * 20)));
     loop {
         // A member that expires between the two readings of the clock may be counted or not.
         let before = c.now();
@@ -85,13 +83,9 @@ fn members_and_keys_of_any_bytes_are_deleted() {
 #[test]
 fn many_sets_due_at_one_moment_are_all_drained() {
     const SETS: i64 = 3000;
-    let clock = Clock::new();
-    let server = Server::builder().clock(&clock).start();
-    let mut c = server.client();
+    let (clock, _server, mut c) = start_with_clock("");
     let at = c.now() + 3_600_000;
-    for n in 0..SETS {
-        c.run(&format!("ZEXP.ADD k{n} AT {at}ms a {at}ms b"));
-    }
+    c.run_all((0..SETS).map(|n| format!("ZEXP.ADD k{n} AT {at}ms a {at}ms b")));
     clock.advance(Duration::from_secs(3600));
     eventually(PATIENCE, "all are gone", || c.int("DBSIZE") == 0);
     assert_eq!((field(&mut c, "members_expired"), field(&mut c, "sets_expired")), (2 * SETS, SETS));
@@ -272,9 +266,7 @@ fn info_shows_a_backlog_and_how_old_it_is() {
     let (_server, mut c) = start();
     c.run("CONFIG SET zeitset.sweep no");
     let at = c.now() + 100;
-    for n in 0..5 {
-        c.run(&format!("ZEXP.ADD k{n} AT {at}ms dead {FAR}ms live"));
-    }
+    c.run_all((0..5).map(|n| format!("ZEXP.ADD k{n} AT {at}ms dead {FAR}ms live")));
     assert!(field(&mut c, "sweep_backlog_sets") == 0 || c.now() >= at);
     c.wait_until(at + 300);
     assert_eq!(field(&mut c, "sweep_backlog_sets"), 5);
@@ -307,9 +299,7 @@ fn info_tells_the_truth_during_a_backlog() {
 #[test]
 fn slices_that_took_no_time_are_no_latency_samples() {
     let (_server, mut c) = start();
-    for n in 0..20 {
-        c.run(&format!("ZEXP.ADD set{n} 1ms a 1h b"));
-    }
+    c.run_all((0..20).map(|n| format!("ZEXP.ADD set{n} 1ms a 1h b")));
     for n in 0..20 {
         assert_drained(&mut c, &format!("set{n}"), 1);
     }

@@ -2,8 +2,8 @@
 //! steps, a snapshot has an outdated marker. The sweeper deletes no live member, and master, replica and AOF agree.
 
 use testkit::{
-    Client, Clock, FAR, GRACE_MS, PATIENCE, Server, after_scan, assert_drained, assert_marked, assert_restored,
-    eventually, plant, start,
+    Client, FAR, GRACE_MS, PATIENCE, Server, after_scan, assert_drained, assert_marked, assert_restored, eventually,
+    plant, start, start_with_clock,
 };
 
 fn field(c: &mut Client, name: &str) -> i64 {
@@ -65,9 +65,7 @@ fn a_replica_that_takes_over_sets_markers_that_waited() {
 
 #[test]
 fn a_step_of_the_wall_clock_is_noticed() {
-    let clock = Clock::new();
-    let server = Server::builder().clock(&clock).start();
-    let mut c = server.client();
+    let (clock, _server, mut c) = start_with_clock("");
     c.run("ZEXP.ADD far 1h a 1w b");
     c.run("ZEXP.ADD near 1400ms a 1w b");
     clock.step_wall(3_601_000);

@@ -4,7 +4,6 @@
 use super::described::{categories, flags_and_categories};
 use crate::server::surface::{COMMANDS, ours};
 use redis::Value;
-use std::collections::BTreeSet;
 use testkit::{Client, Server, start};
 
 /// Commands that write and also need the right to read, because their replies contain old data, like ZPOPMIN, INCR and LMPOP. ZADD, EXPIRE

@@ -2,7 +2,7 @@
 //! although nothing has moved.
 
 use std::time::{Duration, Instant};
-use testkit::{Client, Clock, GRACE_MS, Server, assert_drained};
+use testkit::{Client, Clock, GRACE_MS, Server, assert_drained, start_with_clock};
 
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(86_400);
@@ -22,9 +22,7 @@ fn assert_ahead(client: &mut Client, ms: i64) {
 
 #[test]
 fn the_wall_clock_steps_forward_and_back() {
-    let clock = Clock::new();
-    let server = Server::builder().clock(&clock).start();
-    let mut c = server.client();
+    let (clock, _server, mut c) = start_with_clock("");
     assert_ahead(&mut c, 0);
     clock.step_wall(3_600_000);
     assert_ahead(&mut c, 3_600_000);
@@ -35,9 +33,7 @@ fn the_wall_clock_steps_forward_and_back() {
 
 #[test]
 fn what_expires_does_when_time_passes() {
-    let clock = Clock::new();
-    let server = Server::builder().clock(&clock).start();
-    let mut c = server.client();
+    let (clock, _server, mut c) = start_with_clock("");
     c.script(&[("SET short x EX 86000", "+OK"), ("SET long x EX 5270400", "+OK")]);
     c.script(&[("ZEXP.ADD set 1d a 60d b", "2")]);
     clock.advance(DAY);
@@ -49,9 +45,7 @@ fn what_expires_does_when_time_passes() {
 /// A waiting client's timeout and a member's expiry depend on the server's timers, which read the monotonic clock.
 #[test]
 fn timers_run_by_the_monotonic_clock() {
-    let clock = Clock::new();
-    let server = Server::builder().clock(&clock).start();
-    let mut c = server.client();
+    let (clock, _server, mut c) = start_with_clock("");
     assert!(c.info("server")["monotonic_clock"].contains("clock_gettime"), "the server does not ask libc for the time");
     let start = Instant::now();
     c.run("ZEXP.ADD set 1h a 2h b");

@@ -6,16 +6,14 @@ use testkit::{eventually, start};
 #[test]
 fn active_defragmentation_leaves_queues_and_boards_as_they_are() {
     let (_server, mut c) = start();
-    for line in [
+    c.run_all([
         "CONFIG SET active-defrag-ignore-bytes 1",
         "CONFIG SET active-defrag-threshold-lower 0",
         "CONFIG SET active-defrag-cycle-min 50",
         "CONFIG SET active-defrag-cycle-max 75",
         // With this setting, the queue counts as large, so that it is moved in steps.
         "CONFIG SET active-defrag-max-scan-fields 100",
-    ] {
-        c.run(line);
-    }
+    ]);
     c.run("ZLB.CREATE board DIM points");
     let payload = "x".repeat(120);
     for i in 0..6000 {

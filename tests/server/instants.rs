@@ -27,7 +27,17 @@ fn given_to_all(c: &mut Client, instant: &str) -> Vec<(&'static str, String)> {
 #[test]
 fn every_command_reads_an_instant_in_the_same_way() {
     let (_server, mut c) = start();
-    for instant in ["4102444800", "4102444800000", "4102444800s", "4102444800000MS", "2099-12-31T23:00:00-01:00"] {
+    for instant in [
+        "4102444800",
+        "4102444800000",
+        "4102444800s",
+        "4102444800000MS",
+        "2099-12-31T23:00:00-01:00",
+        // Rounded up to a millisecond.
+        "4102444799.9991",
+        "4102444799.9999s",
+        "2100-01-01T00:59:59.9995+01:00",
+    ] {
         for (command, made) in given_to_all(&mut c, instant) {
             assert!(made.contains(&FAR.to_string()), "{command} AT {instant}: {made}");
         }

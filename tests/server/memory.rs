@@ -1,8 +1,9 @@
 //! Calls free the memory that they allocate, also if they fail. `used_memory` is exact: the module allocates through
 //! the server's allocator, which counts every allocation.
 
-use redis::{ConnectionLike, Value};
-use testkit::{PATIENCE, Server, eventually};
+use super::surface::ours;
+use redis::Value;
+use testkit::{PATIENCE, Server, Traffic, command, eventually};
 
 /// Calls per repetition. Three repetitions and one to warm up make more than a million calls.
 const CALLS: usize = 300_000;
@@ -13,122 +14,45 @@ const BATCH: usize = 2000;
 /// How much memory the server itself may use in addition: client buffers, latency statistics, larger tables.
 const SLACK: i64 = 256 << 10;
 
-/// Valid and invalid calls of all families. `{n}` is the number of the call, `{k}` one of a few keys.
-const LINES: &[&str] = &[
-    "ZEXP.ADD set{k} 1w m{n}",
-    "ZEXP.ADD set{k} 1ms m{n} 1w n{n}",
-    "ZEXP.ADD set{k} NX XX 1w a",
-    "ZEXP.ADD set{k} CAP 2 1w m{n}",
-    "ZEXP.ADD board{k} 1w a",
-    "ZEXP.ADD plain 1w a",
-    "ZEXP.ADD set{k} bad a",
-    "ZEXP.ADD set{k}",
-    "ZEXP.EXPIRE set{k} 2w m{n} a",
-    "ZEXP.PERSIST set{k} n{n}",
-    "ZEXP.TTL set{k} m{n} a b c",
-    "ZEXP.MEMBERS set{k} LIMIT 0 5 WITHPTTL",
-    "ZEXP.RANDMEMBER set{k} -3",
-    "ZEXP.RANDMEMBER set{k} 3",
-    "ZEXP.POP set{k} 2",
-    "ZEXP.REM set{k} m{n} a b",
-    "ZEXP.ADOPT plain UNIT s PLUS 1w",
-    "ZEXP.CARD set{k}",
-    "ZEXP.MISMEMBER set{k} a b m{n}",
-    "ZRL.CHECK limit{k} 50 1w",
-    "ZRL.CHECK limit{k} 50 10ms COST 3",
-    "ZRL.CHECK leaky{k} 50 10s LEAKY",
-    "ZRL.CHECK limit{k} 5 1w LEAKY",
-    "ZRL.CHECK set{k} 5 1w",
-    "ZRL.CHECK limit{k} 0 1w",
-    "ZRL.PEEK limit{k} 50 1w",
-    "ZRL.MCHECK 2 limit{k} fixed{k} 50 1w 20 1h FIXED",
-    "ZRL.MCHECK 2 limit{k} limit{k} 5 1w 5 1w",
-    "ZRL.MCHECK 99 a",
-    "ZRL.REFUND limit{k} 1 AT 4102444800000",
-    "ZRL.THROTTLE throttle{k} 15 30 60",
-    "ZRL.THROTTLE throttle{k} x 30 60",
-    "ZQ.PUSH queue{k} payload-{n}",
-    "ZQ.PUSH queue{k} p ID j{n} DELAY 1w EVERY 1d",
-    "ZQ.PUSH queue{k} p ID j{n} REPLACE PRIORITY -5",
-    "ZQ.PUSH queue{k} p DELAY 1w AT 5",
-    "ZQ.PUSH board{k} p",
-    "ZQ.CLAIM 2 queue{k} nothing LEASE 1ms COUNT 3",
-    "ZQ.CLAIM 1 queue{k} LEASE 1w COUNT 2",
-    "ZQ.CLAIM 1 queue{k} LEASE 1w COUNT 0",
-    "ZQ.ACK queue{k} j{n} 5 j1 6",
-    "ZQ.NACK queue{k} j{n} 5 DEAD",
-    "ZQ.NACK queue{k} j{n} 5 HOLD 1h",
-    "ZQ.HOLD queue{k} \"\" 1h",
-    "ZQ.HOLD queue{k} g{n} 0",
-    "ZQ.EXTEND queue{k} 1w j{n} 5",
-    "ZQ.CANCEL queue{k} j{n} a b",
-    "ZQ.RESCHEDULE queue{k} j{n} DELAY 1h PRIORITY 3",
-    "ZQ.GET queue{k} j{n}",
-    "ZQ.PEEK queue{k} DELAYED COUNT 3",
-    "ZQ.STATS queue{k}",
-    "ZQ.REDRIVE queue{k} COUNT 3",
-    "ZQ.CONFIG queue{k} MAXATTEMPTS 2 RATE 1000 1s AGING 1m",
-    "ZQ.CONFIG queue{k} RATE 1",
-    "ZLB.CREATE board{k} DIM x DIM y ASC KEEP 300",
-    "ZLB.CREATE other{k} DIM x DIM x",
-    "ZLB.SET board{k} m{n} {n} 5 o{n} 5 {n}",
-    "ZLB.SET board{k} m{n} 5 x",
-    "ZLB.SET board{k} NX BEST m{n} 1 1",
-    "ZLB.INCR board{k} m{n} x 3 y -1",
-    "ZLB.INCR board{k} m{n} z 1",
-    "ZLB.RANGE board{k} 0 5 WITHVALUES",
-    "ZLB.AROUND board{k} m{n} 3",
-    "ZLB.RANK board{k} m{n} DENSE",
-    "ZLB.RANGE board{k} 0 5 REV WITHRANK COMPETITION",
-    "ZLB.AROUND board{k} m{n} 3 WITHRANK DENSE WITHVALUES",
-    "ZLB.SET board{k} WITHRANK m{n} 2 2",
-    "ZLB.INCR board{k} WITHRANK m{n} x 1",
-    "ZLB.MERGE merged 1 board{k}",
-    "ZLB.MERGE merged 2 merged other{k} BEST",
-    "ZLB.APPLY merged SET m{n} 1 1",
-    "ZLB.APPLY merged REPLACE 1 0 {n} 1",
-    "ZLB.REMRANGE merged 5 9",
-    "ZLB.CLEAR merged",
-    "ZLB.REM board{k} m{n} a",
-    "COPY queue{k} copy REPLACE",
-    "COPY board{k} copy REPLACE",
-];
+/// Returns a call of each command of the module, some of them also with their last word cut off. `n` varies members,
+/// jobs and keys.
+fn each_command(n: usize) -> impl Iterator<Item = String> {
+    let call = move |call: &str| call.replace("a:", &format!("{}:", n % 5)).replace(" x", &format!(" m{}", n % 503));
+    let cut = |call: &str| call.rsplit_once(' ').map_or(call, |(start, _)| start).to_owned();
+    let calls = ours().enumerate().map(move |(at, (.., line, _))| (at, call(line)));
+    calls.flat_map(move |(at, line)| [Some(cut(&line)).filter(|_| at % 2 == n % 2), Some(line)]).flatten()
+}
 
-/// Sends all calls. Then deletes the keys, or lets them expire.
+/// Sends calls of all families, valid and invalid. Then deletes the keys, or lets them expire.
 fn repetition(server: &Server) {
-    let control = &mut server.client();
-    control.run("ZADD plain 1e300 a");
-    // Creates the boards first, because another command would create these keys with another type. The type that a call
-    // finds must not depend on timing.
-    for k in 0..5 {
-        control.run(&format!("ZLB.CREATE board{k} DIM x DIM y ASC KEEP 300"));
-    }
-    let url = format!("redis://127.0.0.1:{}/", server.address().1);
-    let mut connection = redis::Client::open(url).and_then(|client| client.get_connection()).expect("a connection");
-    connection.set_read_timeout(Some(PATIENCE)).expect("a read timeout");
+    let (mut control, mut c) = (server.client(), server.client());
+    // The same calls in each repetition.
+    let mut traffic = Traffic::new(5, &["1ms", "10ms", "1s", "1h", "1w"]);
     let (mut calls, mut errors) = (0, 0);
     while calls < CALLS {
-        let mut packed = Vec::new();
-        for call in calls..calls + BATCH {
-            let (n, k) = (call * 7919 % 503, call / LINES.len() % 5);
-            let line = LINES[call % LINES.len()].replace("{n}", &n.to_string()).replace("{k}", &k.to_string());
-            let mut command = redis::Cmd::new();
-            line.split_whitespace().for_each(|word| {
-                command.arg(word);
-            });
-            packed.extend(command.get_packed_command());
+        let now = control.now();
+        let mut lines: Vec<_> = (0..BATCH / 2).map(|_| traffic.line(now)).collect();
+        lines.extend((calls..).flat_map(each_command).take(BATCH / 2));
+        let replies = c.burst(&lines.iter().map(|line| command(line)).collect::<Vec<_>>());
+        for (line, reply) in lines.iter().zip(&replies) {
+            match reply {
+                Value::ServerError(_) => errors += 1,
+                reply => traffic.note(line, reply),
+            }
         }
-        let replies = connection.req_packed_commands(&packed, 0, BATCH).expect("every call is answered");
-        errors += replies.iter().filter(|reply| matches!(reply, Value::ServerError(_))).count();
         calls += BATCH;
     }
-    assert!((calls / 5..calls / 2).contains(&errors), "{errors} errors in {calls} calls");
+    assert!((calls / 10..calls / 2).contains(&errors), "{errors} errors in {calls} calls");
+    drop(c);
     // Removes the keys in several ways: DEL, UNLINK, expiry, removal of the members, FLUSHALL.
-    for k in 0..5 {
-        control.run(&format!("DEL queue{k} limit{k}"));
-        control.run(&format!("UNLINK board{k} leaky{k}"));
-        control.run(&format!("PEXPIRE throttle{k} 1"));
-        control.run(&format!("ZREMRANGEBYSCORE set{k} -inf (9007199254740991"));
+    for key in control.strings("KEYS *") {
+        let way = match key.len() % 4 {
+            0 => format!("DEL {key}"),
+            1 => format!("UNLINK {key}"),
+            2 => format!("PEXPIRE {key} 1"),
+            _ => format!("ZREMRANGEBYSCORE {key} -inf +inf"),
+        };
+        control.reply(&way);
     }
     control.run("FLUSHALL");
     eventually(PATIENCE, "nothing is left", || control.int("DBSIZE") == 0);

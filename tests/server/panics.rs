@@ -6,7 +6,8 @@
 //! replicate a change of the key. Release builds do not.
 #![cfg(debug_assertions)]
 
-use testkit::{Client, Dataset, FAR, PATIENCE, Server, assert_same_data, eventually, plant};
+use std::time::Duration;
+use testkit::{Client, Clock, Dataset, FAR, PATIENCE, Server, assert_same_data, eventually, plant};
 
 const BEFORE: &str = "zeitset:panic:before";
 const DURING: &str = "zeitset:panic:during";
@@ -91,18 +92,13 @@ fn a_set_that_cannot_be_drained_keeps_no_other_from_it() {
 
 #[test]
 fn a_queue_that_cannot_be_looked_at_keeps_no_other_waiting() {
-    let (server, _replica, mut c) = pair();
-    for (key, delay) in [("one", 400), ("other", 401)] {
-        c.run(&format!("ZQ.PUSH {key} x ID a DELAY {delay}ms"));
-    }
-    let waits = |key: &str| {
-        let mut client = server.client();
-        client.send(&format!("ZQ.CLAIM 1 {key} LEASE 1w BLOCK 0"));
-        client
-    };
-    let mut clients = [waits("one"), waits("other")];
-    eventually(PATIENCE, "both wait", || c.info_number("clients", "blocked_clients") == 2);
+    let clock = Clock::new();
+    let server = Server::builder().panicking().clock(&clock).start();
+    let mut c = server.client();
+    c.run_all(["ZQ.PUSH one x ID a DELAY 1h", "ZQ.PUSH other x ID a DELAY 1h"]);
+    let mut clients = ["one", "other"].map(|key| server.waiting(&format!("ZQ.CLAIM 1 {key} LEASE 1w BLOCK 0")));
     c.run(&format!("RENAME one {BEFORE}"));
+    clock.advance(Duration::from_secs(3601));
     assert!(clients[1].receive().starts_with("[['other' 'a'"));
     eventually(PATIENCE, "the upkeep has come by", || panics(&server) > 0);
     c.script(&[("ZQ.PUSH one x ID b", "'b'")]);

@@ -11,7 +11,7 @@ const STATES: [&str; 4] = ["ready", "delayed", "claimed", "dead"];
 
 /// Creates keys of every kind: a queue with a job in each state and every setting, boards, an expiring set, limits of all algorithms.
 fn plant(c: &mut Client) {
-    for line in [
+    c.run_all([
         "ZQ.CONFIG queue MAXATTEMPTS 7 BACKOFF 90s 2h JITTER 10 AGING 90s MAXLEN 9 DEADLEN 9 DEADTTL 90s CONCURRENCY 9",
         "ZQ.CONFIG queue RATE 900 90s GROUPCONCURRENCY 9 GROUPRATE 900 90s ORDERED no PAUSED no",
         "ZQ.PUSH queue x ID dead",
@@ -23,9 +23,7 @@ fn plant(c: &mut Client) {
         "ZRL.CHECK fixed 5 1h FIXED",
         "ZRL.CHECK leaky 5 1h LEAKY",
         "ZRL.THROTTLE throttle 5 5 3600",
-    ] {
-        c.run(line);
-    }
+    ]);
     let token = c.claim("ZQ.CLAIM 1 queue LEASE 1h");
     c.run(&format!("ZQ.NACK queue dead {token} DEAD ERROR why"));
     c.claim("ZQ.CLAIM 1 queue LEASE 1h AS worker");
@@ -126,9 +124,7 @@ fn reads_of_a_missing_key_answer_as_if_it_were_empty_and_maps_are_null() {
 fn keys_of_other_kinds_are_refused_and_left_alone() {
     let (server, mut c) = start();
     plant(&mut c);
-    for line in ["SET text x", "HSET hash f v", "ZADD plain 1 a 2 b"] {
-        c.run(line);
-    }
+    c.run_all(["SET text x", "HSET hash f v", "ZADD plain 1 a 2 b"]);
     c.run(&format!("ZADD ordinary {FAR} a"));
     c.run(&format!("PEXPIREAT ordinary {}", FAR + 100_000));
     let mut stream = Stream::attach(&server);

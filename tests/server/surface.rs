@@ -1,11 +1,11 @@
-//! What the server and the loader see of the module: the documentation, flags, keys and arities of its commands, and
-//! the symbols of the shared library.
+//! What the server and the loader see of the module: the flags, keys and arities of its commands, and the symbols of the
+//! shared library. (docs/commands.rs compares their documentation.)
 
 use super::described::flags_and_categories;
 use redis::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
-use testkit::{Client, PATIENCE, Server, eventually, module, show, start};
+use testkit::{Client, Server, module, show, start};
 
 /// Every registered command: its required flags, a call, and the keys of that call. If the calls are made in this
 /// order, they are valid and need only keys that begin with `a:`.
@@ -93,13 +93,6 @@ pub fn map(value: &Value) -> BTreeMap<String, Value> {
 pub fn registered(c: &mut Client) -> BTreeSet<String> {
     let list = c.strings("COMMAND LIST FILTERBY MODULE zeitset");
     list.into_iter().map(|name| name.to_lowercase()).collect()
-}
-
-#[test]
-fn the_module_is_called_zeitset() {
-    let (_server, mut c) = start();
-    let list = c.reply("MODULE LIST");
-    assert!(list.contains("'name' 'zeitset'"), "{list}");
 }
 
 #[test]
@@ -215,23 +208,4 @@ fn the_library_is_hardened_and_has_a_build_id() {
     {
         assert_eq!(text.contains(word), is_there, "{word}:\n{text}");
     }
-}
-
-#[test]
-fn in_a_cluster_several_keys_must_share_a_slot() {
-    let server = Server::builder().cluster().start();
-    let mut c = server.client();
-    c.run("CLUSTER ADDSLOTSRANGE 0 16383");
-    eventually(PATIENCE, "the cluster is up", || c.reply("CLUSTER INFO").contains("cluster_state:ok"));
-    c.script(&[
-        ("ZRL.MCHECK 2 a b 5 1m 9 1h", "!CROSSSLOT"),
-        ("ZQ.CLAIM 2 a b LEASE 10s", "!CROSSSLOT"),
-        ("ZQ.CLAIM 2 {x}a {x}b LEASE 10s", "[]"),
-        ("ZLB.MERGE a 1 b", "!CROSSSLOT"),
-        ("ZLB.MERGE {x}a 2 {x}b c", "!CROSSSLOT"),
-        ("ZLB.MERGE {x}a 2 {x}b {x}c", "0"),
-        ("EXISTS a", "0"),
-        ("EXISTS b", "0"),
-    ]);
-    assert!(c.reply("ZRL.MCHECK 2 {x}l {x}m 5 1m 9 1h").starts_with("[1 "));
 }

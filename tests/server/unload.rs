@@ -75,9 +75,7 @@ fn loaded_into_a_running_server_it_finds_what_is_there() {
         plant(&mut c, "soon", &[("a", soon), ("live", FAR)]);
         c.run("ZADD plain 1000 x");
     }
-    for n in 0..2000 {
-        c.run(&format!("SET s{n} x"));
-    }
+    c.run_all((0..2000).map(|n| format!("SET s{n} x")));
     load(&mut c);
     for database in 0..16 {
         c.run(&format!("SELECT {database}"));
@@ -91,30 +89,25 @@ fn loaded_into_a_running_server_it_finds_what_is_there() {
     }
 }
 
+/// No event reaches code of the module after it was unloaded.
 #[test]
-fn idle_it_can_be_unloaded_and_takes_nothing_with_it() {
+fn it_can_be_unloaded_while_nothing_is_due_soon_and_takes_nothing_with_it() {
     let server = modular();
     let mut c = server.client();
     load(&mut c);
     plant(&mut c, "never", &[("m", NEVER)]);
-    c.run("ZADD plain 1000 x");
-    c.run("ZRL.CHECK limit 10 1h");
-    let before = Dataset::of(&mut c);
-    unload(&mut c);
-    assert_eq!(Dataset::of(&mut c), before);
-}
-
-#[test]
-fn with_something_due_later_it_can_go() {
-    let server = modular();
-    let mut c = server.client();
-    load(&mut c);
-    c.run(&format!("ZEXP.ADD k AT {FAR}ms m"));
+    c.run_all(["ZADD plain 1000 x", "ZRL.CHECK limit 10 1h", &format!("ZEXP.ADD k AT {FAR}ms m")]);
     after_scan(&mut c);
     let before = Dataset::of(&mut c);
     unload(&mut c);
     assert_eq!(Dataset::of(&mut c), before);
     c.script(&[("ZADD k 1000 dead", "1"), ("ZCARD k", "2")]);
+    c.run_all(["RENAME k l", "COPY l k", "MOVE l 3", "EXPIRE k 100", "PERSIST k", "SWAPDB 0 3", "FLUSHALL"]);
+    assert!(c.info("everything").keys().all(|field| !field.starts_with("zeitset")));
+    // Waits until the server's cron has run, too.
+    let later = c.now() + 300;
+    c.wait_until(later);
+    c.script(&[("CONFIG GET zeitset.*", "[]"), ("PING", "+PONG")]);
 }
 
 #[test]
@@ -168,25 +161,4 @@ fn without_the_module_a_set_goes_by_its_own_ttl() {
     unload(&mut c);
     eventually(PATIENCE, "the key is gone", || c.int("EXISTS k") == 0);
     assert!(c.now() >= until);
-}
-
-/// No event reaches code of the module after it was unloaded.
-#[test]
-fn after_it_has_gone_the_server_is_as_before() {
-    let server = modular();
-    let mut c = server.client();
-    load(&mut c);
-    c.run(&format!("ZEXP.ADD k AT {FAR}ms m"));
-    c.run("CONFIG SET zeitset.sweep no");
-    unload(&mut c);
-    for line in
-        ["ZADD k 1000 x", "RENAME k l", "COPY l k", "MOVE l 3", "EXPIRE k 100", "PERSIST k", "SWAPDB 0 3", "FLUSHALL"]
-    {
-        c.run(line);
-    }
-    assert!(c.info("everything").keys().all(|field| !field.starts_with("zeitset")));
-    // Waits until the server's cron has run, too.
-    let later = c.now() + 300;
-    c.wait_until(later);
-    c.script(&[("CONFIG GET zeitset.*", "[]"), ("PING", "+PONG")]);
 }

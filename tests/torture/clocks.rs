@@ -141,14 +141,7 @@ fn history(run: &mut Run) {
         for _ in 0..run.random.random_range(1..30) {
             let now = c.now();
             let line = if run.random.random_ratio(1, 30) { traffic.native_on_one(now) } else { traffic.line(now) };
-            match c.try_run(&line) {
-                Ok(reply) => traffic.note(&line, &reply),
-                Err(error) => assert!(
-                    !error.contains("connection lost") && !error.contains("internal error"),
-                    "{line}: {error}: {}",
-                    run.here()
-                ),
-            }
+            traffic.send(&mut c, &line, &run.here());
         }
         steps.step(run, &clock);
         if run.random.random_ratio(1, 5) {

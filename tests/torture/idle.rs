@@ -2,7 +2,7 @@
 //! or a year. The maximum delay of an event loop is 35.8 minutes on Redis 7.0, and 24.8 days on later servers.
 
 use std::time::{Duration, Instant};
-use testkit::{Client, Clock, PATIENCE, Server, eventually};
+use testkit::{Client, Clock, PATIENCE, Server, eventually, start_with_clock};
 
 /// Delays in seconds, and as arguments of commands.
 const FAR: [(u64, &str); 6] =
@@ -16,9 +16,7 @@ struct Idle {
 }
 
 fn start() -> Idle {
-    let clock = Clock::new();
-    let server = Server::builder().clock(&clock).start();
-    let client = server.client();
+    let (clock, server, client) = start_with_clock("");
     Idle { clock, server, client }
 }
 

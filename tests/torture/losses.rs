@@ -108,9 +108,7 @@ fn a_limit_goes_on_from_what_it_had_and_takes_back_no_more_than_that() {
         // Advances to the start of a day, because FIXED has aligned windows.
         let into_day = c.now() % 86_400_000;
         lossy.clock.advance(Duration::from_millis((86_400_000 - into_day).unsigned_abs()));
-        for check in checks {
-            c.run(&format!("ZRL.CHECK {check} COST 4"));
-        }
+        c.run_all(checks.map(|check| format!("ZRL.CHECK {check} COST 4")));
         lossy.keep();
         let lost: Vec<Verdict> = checks.map(|check| c.verdict(&format!("ZRL.CHECK {check} COST 5"))).to_vec();
         lossy.lose();
@@ -140,13 +138,12 @@ fn after_any_commands_the_state_is_the_one_that_was_kept() {
         // as they were.
         let mut lossy = Lossy::start(loss, "appendfsync no\nzeitset.sweep no");
         let mut traffic = Traffic::new(run.random.random(), &DURATIONS);
+        let here = run.here();
         let mut send = |c: &mut Client, calls: usize| {
-            for _ in 0..calls {
+            (0..calls).for_each(|_| {
                 let line = traffic.line(FAR);
-                if let Ok(reply) = c.try_run(&line) {
-                    traffic.note(&line, &reply);
-                }
-            }
+                traffic.send(c, &line, &here);
+            });
         };
         let mut c = lossy.client();
         send(&mut c, 300);

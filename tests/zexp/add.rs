@@ -59,27 +59,6 @@ fn a_lifetime_counts_from_the_servers_clock_to_the_millisecond_rounded_up() {
 }
 
 #[test]
-fn an_instant_is_unix_time_in_any_unit_rounded_up() {
-    let (_server, mut c) = start();
-    for (instant, ms) in [
-        ("4102444800", FAR),
-        ("4102444800s", FAR),
-        ("4102444800000", FAR),
-        ("4102444800000ms", FAR),
-        ("4102444800.001", FAR + 1),
-        ("4102444800.0001s", FAR + 1),
-        ("2100-01-01T00:00:00Z", FAR),
-        ("2100-01-01T01:00:00.0005+01:00", FAR + 1),
-    ] {
-        c.script(&[
-            (format!("ZEXP.ADD {instant} AT {instant} m"), "1".into()),
-            (format!("ZSCORE {instant} m"), format!("'{ms}'")),
-        ]);
-        assert_marked(&mut c, instant);
-    }
-}
-
-#[test]
 fn each_member_has_its_own_ttl() {
     let (_server, mut c) = start();
     c.script(&[

@@ -1,7 +1,7 @@
 //! The read commands: CARD, ISMEMBER, MISMEMBER, MEMBERS, RANDMEMBER. They neither return expired members nor write.
 
 use std::collections::BTreeSet;
-use testkit::{FAR, NEVER, PATIENCE, Server, assert_marked, eventually, plant, start};
+use testkit::{FAR, NEVER, PATIENCE, assert_marked, eventually, plant, start};
 
 /// Live and expired members in the order of MEMBERS: some with the same expiry, one without expiry.
 const MEMBERS: [(&str, i64); 7] =
@@ -198,21 +198,3 @@ pub const READS: [&str; 8] = [
     "ZEXP.TTL k a b",
     "ZEXP.PTTL k a b",
 ];
-
-#[test]
-fn replicas_serve_reads_and_never_show_the_dead() {
-    let (master, mut c) = start();
-    let replica = Server::builder().replica_of(&master);
-    let at = c.now() + 300;
-    c.run(&format!("ZEXP.ADD k AT {at}ms short"));
-    plant(&mut c, "p", &MEMBERS);
-    c.run("ZEXP.ADD k 5m a");
-    replica.wait_for_sync(&master);
-    let mut r = replica.client();
-    r.script(&[("ZEXP.CARD p", "5"), ("ZEXP.MISMEMBER p dead1 a", "[0 1]"), ("ZEXP.ADD k 5m b", "!READONLY")]);
-    for line in READS {
-        r.run(line);
-    }
-    c.wait_until(at);
-    r.script(&[("ZEXP.MISMEMBER k short a", "[0 1]"), ("ZEXP.CARD k", "1")]);
-}

@@ -3,9 +3,7 @@
 mod apply;
 mod create;
 mod effects;
-mod hostile;
 mod merge;
-mod ranks;
 mod read;
 mod set;
 mod stored;

@@ -68,7 +68,7 @@ fn an_error_changes_nothing() {
     c.run("ZLB.CREATE b DIM i DIM f FLOAT");
     c.run("ZLB.SET b m 5 0.5");
     let before = c.trace("b");
-    for (line, error) in [
+    c.script(&[
         ("ZLB.SET b m 1", "!ERR syntax error"),
         ("ZLB.SET b m 1 1 1", "!ERR syntax error"),
         ("ZLB.SET b n 1 1 m 1", "!ERR syntax error"),
@@ -94,9 +94,7 @@ fn an_error_changes_nothing() {
         ("ZLB.INCR b m f 1 i 9223372036854775803", "!ERR increment or decrement would overflow"),
         ("ZLB.INCR b m i 9223372036854775802 i 1 i -9", "!ERR increment or decrement would overflow"),
         ("ZLB.INCR b m f 1.7e308 f 1.7e308", "!ERR increment would produce NaN or Infinity"),
-    ] {
-        c.script(&[(line, error)]);
-    }
+    ]);
     assert_eq!(c.trace("b"), before);
 }
 
@@ -145,4 +143,63 @@ fn members_are_bytes() {
     assert_eq!(c.call(redis::cmd("ZLB.RANK").arg("b").arg(&long)), redis::Value::Int(0));
     assert_eq!(c.call(redis::cmd("ZLB.REM").arg("b").arg(&long).arg(names[3])), redis::Value::Int(2));
     c.script(&[("ZLB.CARD b", "5")]);
+}
+
+#[test]
+fn set_returns_the_new_rank() {
+    let (_server, mut c) = start();
+    c.run("ZLB.CREATE b DIM x KEEP 3");
+    c.script(&[
+        ("ZLB.SET b WITHRANK a 5", "[1 0]"),
+        ("ZLB.SET b WITHRANK b 5", "[1 1]"),
+        ("ZLB.SET b withrank c 9", "[1 0]"),
+        ("ZLB.SET b WITHRANK c 9", "[0 0]"),
+        ("ZLB.SET b BEST WITHRANK c 1", "[0 0]"),
+        ("ZLB.SET b NX WITHRANK a 99", "[0 1]"),
+        ("ZLB.SET b WITHRANK BEST XX b 6", "[0 1]"),
+        // `d` is not among the best three, and the condition excludes `e`.
+        ("ZLB.SET b WITHRANK d 1", "[0 nil]"),
+        ("ZLB.SET b XX WITHRANK e 50", "[0 nil]"),
+        ("ZLB.SET b WITHRANK a 1 b 2", "!ERR syntax error"),
+        ("ZLB.SET b WITHRANK WITHRANK a 1", "!ERR syntax error"),
+        ("ZLB.SET b WITHRANK BEST NX XX a 1", "!ERR syntax error"),
+        ("ZLB.RANGE b 0 -1 WITHVALUES", "[['c' 9] ['b' 6] ['a' 5]]"),
+    ]);
+}
+
+#[test]
+fn members_may_be_named_withrank() {
+    let (_server, mut c) = start();
+    for (dimensions, values) in [("DIM x", "1"), ("DIM x DIM y", "1 1"), ("DIM x DIM y DIM z", "1 1 1")] {
+        c.script(&[
+            ("DEL b".to_owned(), if dimensions == "DIM x" { "0" } else { "1" }),
+            (format!("ZLB.CREATE b {dimensions}"), "+OK"),
+            (format!("ZLB.SET b WITHRANK {values}"), "1"),
+            (format!("ZLB.SET b WITHRANK WITHRANK {values}"), "[0 0]"),
+            (format!("ZLB.SET b BEST {values} WITHRANK {values}"), "1"),
+            (format!("ZLB.SET b XX BEST WITHRANK BEST {values}"), "[0 1]"),
+            (format!("ZLB.SET b NX BEST {values}"), "0"),
+            ("ZLB.RANGE b 0 -1".to_owned(), "['WITHRANK' 'BEST']"),
+        ]);
+    }
+}
+
+#[test]
+fn incr_returns_the_new_rank() {
+    let (_server, mut c) = start();
+    c.run("ZLB.CREATE b DIM x DIM WITHRANK KEEP 2");
+    c.script(&[
+        ("ZLB.INCR b WITHRANK a x 5", "[0 5 0]"),
+        ("ZLB.INCR b withrank c x 9", "[0 9 0]"),
+        ("ZLB.INCR b WITHRANK a x 4 WITHRANK 1", "[0 9 1]"),
+        ("ZLB.INCR b a WITHRANK -1", "[9 0]"),
+        ("ZLB.INCR b WITHRANK a x 0", "[1 9 0]"),
+        ("ZLB.INCR b WITHRANK d x 1", "[nil 1 0]"),
+        ("ZLB.INCR b d x 1 WITHRANK", "!ERR syntax error"),
+        ("ZLB.INCR b LAST d x 1", "!ERR syntax error"),
+        ("ZLB.INCR b d x WITHRANK", "!ERR value is not an integer"),
+        // The member has the name of the option.
+        ("ZLB.INCR b WITHRANK x 50", "[50 0]"),
+        ("ZLB.INCR b WITHRANK WITHRANK x 1", "[0 51 0]"),
+    ]);
 }

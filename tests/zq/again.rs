@@ -3,7 +3,7 @@
 
 use redis::Value;
 use std::time::Duration;
-use testkit::{Client, Clock, PATIENCE, Server, assert_agree, eventually, show, start, start_keeping_aof};
+use testkit::{Client, PATIENCE, Server, assert_agree, eventually, show, start, start_pair, start_with_clock};
 
 /// Returns the state and the payload of job `a`, and the payload of the push that waits for its end.
 fn job(c: &mut Client, key: &str) -> (String, String, Option<String>) {
@@ -33,8 +33,7 @@ fn claimed(c: &mut Client, options: &str, lease: &str) -> i64 {
 
 #[test]
 fn a_push_behind_a_claim_becomes_a_job_when_the_claim_ends() {
-    let (server, mut c) = start_keeping_aof();
-    let replica = Server::builder().replica_of(&server);
+    let (server, replica, mut c) = start_pair();
     for end in ["ACK q a {}", "NACK q a {} DEAD", "CANCEL q a"] {
         c.run("DEL q");
         let token = claimed(&mut c, "", "1h").to_string();
@@ -49,22 +48,10 @@ fn a_push_behind_a_claim_becomes_a_job_when_the_claim_ends() {
     }
 }
 
-#[test]
-fn a_client_that_waits_gets_the_next_run_at_the_ack() {
-    let (server, mut c) = start();
-    let token = claimed(&mut c, "", "1h");
-    let mut waiting = server.waiting("ZQ.CLAIM 1 q LEASE 1h BLOCK 0");
-    c.run(&format!("ZQ.ACK q a {token}"));
-    let reply = waiting.receive();
-    assert!(reply.contains("'a'") && reply.contains("'two'"), "{reply}");
-}
-
 /// The lease of the last attempt expires, and no command runs.
 #[test]
 fn a_push_behind_a_job_that_dies_with_its_lease_becomes_a_job() {
-    let clock = Clock::new();
-    let mut server = Server::builder().keeping_aof().config("notify-keyspace-events Ed").clock(&clock).start();
-    let mut c = server.client();
+    let (clock, mut server, mut c) = start_with_clock("appendonly yes\nnotify-keyspace-events Ed");
     let replica = Server::builder().clock(&clock).replica_of(&server);
     let mut listener = server.resp3();
     listener.psubscribe("__keyevent@*__:zq.dead");

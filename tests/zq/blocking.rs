@@ -1,7 +1,8 @@
 //! Waiting claims: what wakes the clients, in which order, and how the waiting ends.
 
 use std::thread;
-use testkit::{Client, PATIENCE, Server, assert_agree, eventually, start, start_keeping_aof};
+use std::time::Duration;
+use testkit::{Client, Clock, PATIENCE, Server, assert_agree, eventually, start, start_keeping_aof};
 
 pub(super) fn blocked(c: &mut Client) -> i64 {
     c.info_number("clients", "blocked_clients")
@@ -81,6 +82,11 @@ fn whatever_makes_a_job_claimable_wakes() {
         (&["ZQ.CONFIG q CONCURRENCY 1", "ZQ.PUSH q x ID b", "CLAIM", "ZQ.PUSH q x ID a"], "ZQ.NACK q b TOKEN DELAY 1h"),
         (&["ZQ.CONFIG q CONCURRENCY 1", "ZQ.PUSH q x ID b", "CLAIM", "ZQ.PUSH q x ID a"], "ZQ.CONFIG q CONCURRENCY 2"),
         (&["ZQ.CONFIG q RATE 1 1h", "ZQ.PUSH q x ID b", "CLAIM", "ZQ.PUSH q x ID a"], "ZQ.CONFIG q RATE 2 1h"),
+        (&["ZQ.PUSH q x ID a", "CLAIM", "ZQ.PUSH q y ID a AGAIN"], "ZQ.ACK q a TOKEN"),
+        (
+            &["ZQ.CONFIG q GROUPCONCURRENCY 1", "ZQ.PUSH q x ID b GROUP g", "CLAIM", "ZQ.PUSH q x ID a GROUP g"],
+            "ZQ.ACK q b TOKEN",
+        ),
         (&["ZQ.PUSH q x ID a GROUP g", "ZQ.HOLD q g 1h"], "ZQ.HOLD q g 0"),
         (&["ZQ.PUSH q x ID a GROUP g", "ZQ.HOLD q g 1h"], "ZQ.HOLD q g 50ms"),
         (&["ZQ.PUSH q x ID a", "ZQ.HOLD q \"\" 1h"], "ZQ.HOLD q \"\" 0"),
@@ -88,6 +94,7 @@ fn whatever_makes_a_job_claimable_wakes() {
         (&["ZQ.PUSH q x ID a GROUP g", "CLAIM", "ZQ.NACK q a TOKEN HOLD 200ms"], "PING"),
         (&["ZQ.PUSH q x ID a GROUP g", "ZQ.HOLD q g 200ms"], "PING"),
         (&["ZQ.CONFIG q RATE 1 200ms", "ZQ.PUSH q x ID b", "CLAIM", "ZQ.PUSH q x ID a"], "PING"),
+        (&["ZQ.CONFIG q GROUPRATE 1 200ms", "ZQ.PUSH q x ID b", "CLAIM", "ZQ.PUSH q x ID a"], "PING"),
         (&["ZQ.PUSH p x ID a"], "RENAME p q"),
         (&["ZQ.PUSH p x ID a DELAY 50ms"], "RENAME p q"),
         (&["ZQ.PUSH p x ID a", "ZQ.PUSH q y ID b DELAY 1h"], "RENAME p q"),
@@ -235,21 +242,16 @@ fn deletion_leaves_them_waiting() {
 
 #[test]
 fn waiting_on_a_replica_goes_on_after_its_promotion() {
-    let (_server, mut c, replica, mut waiter, due) = loop {
-        let (server, mut c) = start();
-        let replica = Server::builder().config("replica-read-only no").replica_of(&server);
-        let waiter = replica.waiting(WAIT);
-        let due = c.now() + 100;
-        c.run(&format!("ZQ.PUSH q x ID a AT {due}ms"));
-        replica.wait_for_sync(&server);
-        // If the job is due already, the replica serves it on arrival, as to any client of a writable replica. Then the
-        // test is repeated.
-        if c.now() < due {
-            break (server, c, replica, waiter, due);
-        }
-    };
+    let clock = Clock::new();
+    let patient = || Server::builder().clock(&clock).config("repl-timeout 1000000000");
+    let server = patient().start();
+    let replica = patient().config("replica-read-only no").replica_of(&server);
+    let mut waiter = replica.waiting(WAIT);
+    server.client().run("ZQ.PUSH q x ID a DELAY 1h");
+    replica.wait_for_sync(&server);
+    clock.advance(Duration::from_secs(3601));
     let mut r = replica.client();
-    c.wait_until(due + 200);
+    r.wait_for_cron();
     assert!(r.is_blocked(&waiter), "a replica does not act by itself");
     r.run("REPLICAOF NO ONE");
     assert_eq!(waiter.receive_id(), "a");
@@ -275,9 +277,7 @@ fn jobs_that_become_due_while_clients_are_woken_reach_all_clients() {
         clients.iter_mut().for_each(|client| client.send("ZQ.CLAIM 1 q LEASE 1h BLOCK 0"));
         eventually(PATIENCE, "all wait", || blocked(&mut c) == CLIENTS as i64);
         let due = c.now() + 40;
-        for n in 0..CLIENTS {
-            c.run(&format!("ZQ.PUSH q x ID {round}-{n} AT {due}ms"));
-        }
+        c.run_all((0..CLIENTS).map(|n| format!("ZQ.PUSH q x ID {round}-{n} AT {due}ms")));
         // Each push wakes clients, some of them just before the other jobs are due.
         let mut more = 0;
         while c.now() < due && more < CLIENTS {
@@ -349,7 +349,7 @@ fn no_job_is_delivered_before_its_time() {
                 scope.spawn(move || {
                     let mut count = 0;
                     loop {
-                        let jobs = c.jobs("ZQ.CLAIM 1 q LEASE 1h COUNT 3 BLOCK 700ms");
+                        let jobs = c.jobs("ZQ.CLAIM 1 q LEASE 1h COUNT 3 BLOCK 2s");
                         let now = c.now();
                         for job in &jobs {
                             let due: i64 = job.payload.parse().unwrap();

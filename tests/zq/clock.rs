@@ -1,7 +1,7 @@
 //! Waiting clients, leases and windows while the clocks advance by months, and after steps of the wall clock.
 
 use std::time::Duration;
-use testkit::{Client, Clock, Server};
+use testkit::{Client, Clock, Server, start_with_clock};
 
 const HOUR_MS: i64 = 3_600_000;
 const DAY: Duration = Duration::from_secs(86_400);
@@ -13,9 +13,7 @@ struct World {
 }
 
 fn start() -> World {
-    let clock = Clock::new();
-    let server = Server::builder().clock(&clock).start();
-    let client = server.client();
+    let (clock, server, client) = start_with_clock("");
     World { clock, server, client }
 }
 

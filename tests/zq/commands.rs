@@ -2,7 +2,7 @@
 
 use crate::server::described::commands;
 use redis::Value;
-use testkit::{Server, assert_agree, show, start, start_keeping_aof};
+use testkit::{Server, assert_agree, show, start, start_pair};
 
 #[test]
 fn a_job_goes_through_its_life() {
@@ -49,9 +49,7 @@ fn ids_are_made_up_or_given_and_given_ones_make_a_push_idempotent() {
 #[test]
 fn claim_takes_several_and_from_the_first_key_that_has_any() {
     let (_server, mut c) = start();
-    for n in 0..5 {
-        c.run(&format!("ZQ.PUSH b {n} ID {n}"));
-    }
+    c.run_all((0..5).map(|n| format!("ZQ.PUSH b {n} ID {n}")));
     c.run("ZQ.PUSH c x ID c");
     let claimed = c.reply("ZQ.CLAIM 3 a b c LEASE 1m COUNT 4");
     for n in 0..4 {
@@ -101,9 +99,7 @@ fn get_and_stats_are_maps() {
 #[test]
 fn peek_shows_each_state_in_serving_order() {
     let (_server, mut c) = start();
-    for n in 0..12 {
-        c.run(&format!("ZQ.PUSH q p{n} ID {n} AT {}", n + 1));
-    }
+    c.run_all((0..12).map(|n| format!("ZQ.PUSH q p{n} ID {n} AT {}", n + 1)));
     c.run("ZQ.PUSH q x ID soon DELAY 1h");
     c.run("ZQ.PUSH q x ID later DELAY 2h PRIORITY -1");
     c.run("ZQ.PUSH q y ID dead PRIORITY -2147483648");
@@ -153,8 +149,7 @@ fn config_sets_what_is_given_and_makes_the_key() {
 /// The test takes all settings from COMMAND DOCS.
 #[test]
 fn every_setting_is_shown_stored_and_replicated() {
-    let (server, mut c) = start_keeping_aof();
-    let replica = Server::builder().replica_of(&server);
+    let (server, replica, mut c) = start_pair();
     let config = commands(&mut c).into_iter().find(|command| command.name.eq_ignore_ascii_case("zq.config"));
     let mut all = "ZQ.CONFIG q".to_owned();
     for argument in &config.expect("the command is known").arguments[1..] {
@@ -263,6 +258,8 @@ fn what_is_refused_changes_nothing() {
         ("ZQ.CONFIG q ORDERED maybe", syntax),
         ("ZQ.CONFIG q BACKOFF 5", syntax),
         ("ZQ.CONFIG q PAUSED maybe", syntax),
+        ("ZQ.CONFIG q GROUPCONCURRENCYX 5", syntax),
+        ("ZQ.CONFIG q MAXATTEMPTSX 5", syntax),
         ("ZQ.CONFIG q PAUSED 1", syntax),
         ("ZQ.CONFIG q MAXLEN 1 MAXLEN 2", syntax),
         ("ZQ.APPLY q 1 NOPE", syntax),

@@ -56,15 +56,18 @@ fn a_client_that_waits_is_served_over_maxmemory() {
     assert_agree(&server, &[]);
 }
 
-/// A replica above its own maxmemory still applies the master's changes.
+/// A replica above its own maxmemory refuses commands with the flag `deny-oom`, even from its master. So effects do not
+/// have that flag.
 #[test]
-fn a_full_replica_takes_every_effect_on_queues() {
+fn a_full_replica_takes_every_effect() {
     let (server, mut c) = start_keeping_aof();
     let replica = Server::builder().keeping_aof().config("replica-ignore-maxmemory no").replica_of(&server);
-    c.run("ZQ.PUSH q x ID a");
+    c.run_all(["ZQ.PUSH q x ID a", "ZLB.CREATE old DIM x"]);
     replica.wait_for_sync(&server);
     let mut r = replica.client();
     r.run("CONFIG SET maxmemory 1");
+    c.run_all(["ZLB.CREATE b DIM x", "ZLB.SET b m 5 n 6 o 7", "ZLB.INCR b m x 3", "ZLB.REM b n"]);
+    c.run_all(["ZLB.MERGE s 2 b old", "ZLB.REMRANGE s 0 0", "ZLB.SET old p 1", "ZLB.CLEAR old"]);
     c.run("ZQ.CONFIG q MAXATTEMPTS 5");
     c.run("ZQ.PUSH q x ID b");
     let Job { id, token, .. } = c.job("ZQ.CLAIM 1 q LEASE 1h");

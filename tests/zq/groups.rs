@@ -33,36 +33,6 @@ fn groups_take_turns_and_are_shown() {
     assert!(show(&c.run("ZQ.GET q n1")).contains("'group' nil"));
 }
 
-#[test]
-fn a_word_that_only_begins_like_a_setting_is_refused() {
-    let (_server, mut c) = start();
-    c.script(&[
-        ("ZQ.CONFIG q GROUPCONCURRENCY 1", "+OK"),
-        ("ZQ.CONFIG q GROUPCONCURRENCYX 5", "!ERR syntax error"),
-        ("ZQ.CONFIG q MAXATTEMPTSX 5", "!ERR syntax error"),
-    ]);
-}
-
-#[test]
-fn a_waiting_client_is_woken_when_a_group_opens() {
-    let (server, mut c) = start();
-    c.script(&[("ZQ.CONFIG q GROUPCONCURRENCY 1 GROUPRATE 2 300ms", "+OK")]);
-    for id in ["a1", "a2", "a3"] {
-        c.string(&format!("ZQ.PUSH q job ID {id} GROUP a"));
-    }
-    let begin = c.now();
-    assert_eq!(c.job("ZQ.CLAIM 1 q LEASE 100ms").id, "a1");
-    // When the lease has expired, the client gets the second unit of the window. The third unit is available in the
-    // next window.
-    let again = c.job("ZQ.CLAIM 1 q LEASE 1h BLOCK 20s");
-    assert_eq!(again.id, "a2", "which has been due for longer");
-    assert!(c.now() >= begin + 100);
-    let mut other = server.client();
-    other.script(&[(format!("ZQ.ACK q a2 {}", again.token), "1")]);
-    assert_eq!(c.job("ZQ.CLAIM 1 q LEASE 1h BLOCK 20s").id, "a3");
-    assert!(c.now() >= begin + 300, "a unit had to come back");
-}
-
 /// Workers finish, fail, stall and vanish, and the server crashes about ten times. The jobs of each group are finished
 /// in the order of their pushes. ZEITSET_GROUPS=10000 and ZEITSET_JOBS=100 make the test long.
 #[test]

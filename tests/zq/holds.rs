@@ -1,8 +1,7 @@
 //! Held groups: ZQ.HOLD, NACK with HOLD. Also PEEK, CLEAN and REDRIVE with GROUP.
 
 use redis::Value;
-use std::time::Duration;
-use testkit::{Client, Clock, Server, show, start};
+use testkit::{Client, show, start};
 
 /// Returns the IDs of claimed jobs.
 fn claimed(c: &mut Client, line: &str) -> Vec<String> {
@@ -52,27 +51,6 @@ fn a_held_group_rests_while_the_others_go_on() {
     c.script(&[("ZQ.HOLD q a 0", "1"), ("ZQ.HOLD q a 0", "1")]);
     assert_eq!(held_until(&mut c, "q", "a"), None);
     assert_eq!(claimed(&mut c, "ZQ.CLAIM 1 q LEASE 1h COUNT 9"), ["a1", "a2"]);
-}
-
-/// A client that waits for a job of the held group gets the job when the hold expires, and when it is released.
-#[test]
-fn a_waiting_client_gets_a_job_when_the_hold_ends_or_is_released() {
-    let clock = Clock::new();
-    let server = Server::builder().clock(&clock).start();
-    let mut c = server.client();
-    for is_released in [true, false] {
-        c.run("ZQ.PUSH q x ID a1 GROUP a");
-        c.run("ZQ.HOLD q a 1h");
-        let mut waiting = server.waiting("ZQ.CLAIM 1 q LEASE 9h BLOCK 0");
-        if is_released {
-            c.run("ZQ.HOLD q a 0");
-        } else {
-            clock.advance(Duration::from_secs(3601));
-        }
-        let reply = waiting.receive();
-        assert!(reply.contains("'a1'"), "{reply}");
-        c.run("ZQ.CANCEL q a1");
-    }
 }
 
 /// If an API replies 429, the worker returns the job with HOLD. The attempt does not count, and no other job of this

@@ -63,9 +63,7 @@ fn redrive_stops_at_maxlen() {
 #[test]
 fn redrive_without_count_takes_a_thousand() {
     let (_server, mut c) = start();
-    for n in 0..1003 {
-        c.run(&format!("ZQ.PUSH q x ID {n}"));
-    }
+    c.run_all((0..1003).map(|n| format!("ZQ.PUSH q x ID {n}")));
     assert_eq!(c.jobs("ZQ.CLAIM 1 q LEASE 1m COUNT 2000").len(), 1003);
     let mut effects = String::new();
     (0..1003).for_each(|n| effects += &format!(" DEAD {n}"));
@@ -154,9 +152,7 @@ fn memory_is_told() {
     c.run("ZQ.CONFIG q PAUSED yes");
     let empty = c.int("MEMORY USAGE q");
     let payload = "x".repeat(1000);
-    for _ in 0..200 {
-        c.run(&format!("ZQ.PUSH q {payload}"));
-    }
+    c.run_all((0..200).map(|_| format!("ZQ.PUSH q {payload}")));
     let full = c.int("MEMORY USAGE q");
     assert!((200_000..300_000).contains(&(full - empty)), "{empty} {full}");
     c.script(&[("UNLINK q", "1"), ("EXISTS q", "0")]);

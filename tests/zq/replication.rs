@@ -1,6 +1,6 @@
 //! The effects of queues on replicas and the AOF: absolute values, and no effect of a call that changes nothing.
 
-use testkit::{Client, Job, Server, Stream, Witness, assert_agree, start, start_keeping_aof};
+use testkit::{Client, Job, Server, Stream, Witness, assert_agree, start_keeping_aof, start_pair};
 
 /// Returns the token and the deadline of the claimed job of `q`.
 fn lease(c: &mut Client) -> [String; 2] {
@@ -121,8 +121,7 @@ fn replicas_agree() {
 
 #[test]
 fn a_promoted_replica_knows_leases_tokens_and_attempts() {
-    let (server, mut c) = start_keeping_aof();
-    let replica = Server::builder().keeping_aof().replica_of(&server);
+    let (server, replica, mut c) = start_pair();
     c.run("ZQ.PUSH q x ID a MAXATTEMPTS 2");
     c.run("ZQ.PUSH q x ID b");
     let a = c.claim("ZQ.CLAIM 1 q LEASE 150ms");
@@ -155,26 +154,4 @@ fn an_aof_can_be_piped_by_an_ordinary_client() {
     o.script(&[("DEBUG DIGEST-VALUE q", digest)]);
     assert_agree(&server, &[]);
     assert_agree(&other, &[]);
-}
-
-/// Only INFO and the log tell an operator that a replica differs. The log must not interpret a key's name as a format.
-#[test]
-fn effects_that_do_not_fit_are_counted_and_the_log_names_the_key() {
-    let (server, mut c) = start();
-    let replica = Server::builder().config("replica-read-only no").replica_of(&server);
-    let mut r = replica.client();
-    let long = "k".repeat(5000);
-    for key in ["%s%n{x}\n\"q\"", &long] {
-        c.call(redis::cmd("ZQ.PUSH").arg(key).arg("x").arg("ID").arg("a"));
-        replica.wait_for_sync(&server);
-        r.call(redis::cmd("DEL").arg(key));
-        c.call(redis::cmd("ZQ.CLAIM").arg(1).arg(key).arg("LEASE").arg("1m"));
-        replica.wait_for_sync(&server);
-    }
-    assert_eq!(r.info_number("zeitset", "zeitset_queue_effects_rejected"), 2);
-    assert_eq!(c.info_number("zeitset", "zeitset_queue_effects_rejected"), 0);
-    let log = replica.log();
-    let said = "zeitset: rejected 1 replicated effects that do not fit the queue";
-    assert!(log.contains(&format!(r#"{said} "%s%n{{x}}\n\"q\"""#)), "{log}");
-    assert!(log.contains(&format!(r#"{said} "{}...""#, "k".repeat(200))), "{log}");
 }

@@ -2,7 +2,7 @@
 
 use redis::Value;
 use std::time::Duration;
-use testkit::{Client, Clock, PATIENCE, Server, assert_agree, eventually};
+use testkit::{Client, Clock, PATIENCE, Server, assert_agree, eventually, start_with_clock};
 
 /// Pushes jobs with a TTL of an hour to `q`.
 fn push_jobs(c: &mut Client, jobs: usize) {
@@ -48,9 +48,7 @@ fn an_expired_job_is_dropped_announced_and_counted_everywhere() {
 #[test]
 fn no_claim_gets_an_expired_job_and_no_waiting_client_gets_nothing() {
     const EXPIRED: usize = 1000;
-    let clock = Clock::new();
-    let server = Server::builder().keeping_aof().clock(&clock).start();
-    let mut c = server.client();
+    let (clock, server, mut c) = start_with_clock("appendonly yes");
     for waits in [true, false] {
         c.run("DEL q");
         push_jobs(&mut c, EXPIRED);
@@ -82,9 +80,7 @@ fn no_claim_gets_an_expired_job_and_no_waiting_client_gets_nothing() {
 
 #[test]
 fn a_push_drops_the_expired_job_of_its_id() {
-    let clock = Clock::new();
-    let server = Server::builder().keeping_aof().clock(&clock).start();
-    let mut c = server.client();
+    let (clock, server, mut c) = start_with_clock("appendonly yes");
     push_jobs(&mut c, 1);
     c.script(&[("ZQ.PUSH q y ID 0", "nil")]);
     clock.advance(Duration::from_secs(3700));

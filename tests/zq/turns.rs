@@ -11,9 +11,7 @@ const AT_ONCE: Duration = Duration::from_millis(1500);
 const BOTH: &str = "ZQ.CLAIM 2 z-high a-low LEASE 1m BLOCK 0";
 
 fn jobs(c: &mut Client, key: &str, count: usize, at: i64) {
-    for n in 0..count {
-        c.run(&format!("ZQ.PUSH {key} x ID {key}{n} AT {at}ms"));
-    }
+    c.run_all((0..count).map(|n| format!("ZQ.PUSH {key} x ID {key}{n} AT {at}ms")));
 }
 
 /// Returns how many of the replies are jobs of the key.
@@ -33,9 +31,9 @@ fn clients_are_served_from_their_first_queue_that_has_a_job() {
             let at = c.now() + 400;
             if way == "leases" {
                 for key in ["a-low", "z-high"] {
-                    for n in 0..CLIENTS {
-                        c.run(&format!("ZQ.APPLY {key} 1000 PUSH {key}{n} x 1000 0 0 0 CLAIM {key}{n} {} {at}", n + 1));
-                    }
+                    c.run_all((0..CLIENTS).map(|n| {
+                        format!("ZQ.APPLY {key} 1000 PUSH {key}{n} x 1000 0 0 0 CLAIM {key}{n} {} {at}", n + 1)
+                    }));
                 }
             }
             let clients = (0..CLIENTS).map(|_| server.waiting(BOTH)).collect();

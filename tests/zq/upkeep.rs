@@ -2,10 +2,12 @@
 //! of a lease makes the job a dead letter.
 
 use std::time::Duration;
-use testkit::{Client, Clock, PATIENCE, Server, Stream, assert_agree, eventually, start_keeping_aof};
+use testkit::{
+    Client, PATIENCE, Server, Stream, assert_agree, eventually, start_keeping_aof, start_pair, start_with_clock,
+};
 
 /// The maximum delay of the upkeep with little work, for a debug build on a busy machine.
-const SOON: Duration = Duration::from_secs(5);
+const SOON: Duration = Duration::from_secs(30);
 
 /// Pushes jobs to `key` and claims each for its last attempt. The leases expire after `lease`.
 fn claimed_for_the_last_time(c: &mut Client, key: &str, jobs: usize, lease: &str) {
@@ -73,8 +75,7 @@ fn a_job_that_dies_at_the_end_of_its_lease_is_announced_once() {
 
 #[test]
 fn deadlen_holds_at_the_ends_of_leases() {
-    let (server, mut c) = start_keeping_aof();
-    let replica = Server::builder().replica_of(&server);
+    let (server, replica, mut c) = start_pair();
     c.run("ZQ.CONFIG q DEADLEN 10");
     claimed_for_the_last_time(&mut c, "q", 700, "20ms");
     eventually_dead(&mut c, "q", "10 dead, 690 dropped");
@@ -86,9 +87,7 @@ fn deadlen_holds_at_the_ends_of_leases() {
 /// The queues came to their keys in different ways.
 #[test]
 fn deadttl_holds_in_a_queue_that_nobody_touches() {
-    let clock = Clock::new();
-    let mut server = Server::builder().keeping_aof().clock(&clock).start();
-    let mut c = server.client();
+    let (clock, mut server, mut c) = start_with_clock("appendonly yes");
     let keys = [(0, "plain"), (0, "renamed"), (0, "copied"), (0, "moved"), (0, "restored"), (5, "swapped")];
     for (database, key) in keys {
         c.run(&format!("SELECT {database}"));
@@ -144,9 +143,7 @@ fn hear(listener: &mut Client, patience: Duration, key: &str) {
 #[test]
 fn a_queue_with_much_to_drop_holds_up_no_other_queue_in_whatever_database() {
     const LETTERS: usize = 15_000;
-    let clock = Clock::new();
-    let server = Server::builder().config("notify-keyspace-events Ed").clock(&clock).start();
-    let mut c = server.client();
+    let (clock, server, mut c) = start_with_clock("notify-keyspace-events Ed");
     for database in [2, 0, 1, 3] {
         c.run(&format!("SELECT {database}"));
         c.run("ZQ.CONFIG large DEADTTL 1h");
@@ -169,9 +166,7 @@ fn a_queue_with_much_to_drop_holds_up_no_other_queue_in_whatever_database() {
 #[test]
 fn thousands_of_queues_with_one_dead_letter_each_hold_up_no_other() {
     const QUEUES: usize = 5000;
-    let clock = Clock::new();
-    let server = Server::builder().config("notify-keyspace-events Ed").clock(&clock).start();
-    let mut c = server.client();
+    let (clock, server, mut c) = start_with_clock("notify-keyspace-events Ed");
     let mut made = redis::pipe();
     for n in 0..QUEUES {
         made.cmd("ZQ.CONFIG").arg(n).arg(&["DEADTTL", "1h"]).ignore();
@@ -187,9 +182,7 @@ fn thousands_of_queues_with_one_dead_letter_each_hold_up_no_other() {
 
 #[test]
 fn a_replica_drops_nothing_by_itself_until_it_is_promoted() {
-    let clock = Clock::new();
-    let server = Server::builder().keeping_aof().clock(&clock).start();
-    let mut c = server.client();
+    let (clock, server, mut c) = start_with_clock("appendonly yes");
     c.run("ZQ.CONFIG q DEADTTL 1h");
     let replica = Server::builder().clock(&clock).replica_of(&server);
     claimed_for_the_last_time(&mut c, "q", 3, "1m");
@@ -216,9 +209,7 @@ fn groups(c: &mut Client, key: &str) -> String {
 #[test]
 fn groups_without_jobs_go_within_a_minute_after_their_units_are_back() {
     const GROUPS: usize = 1000;
-    let clock = Clock::new();
-    let mut server = Server::builder().keeping_aof().clock(&clock).start();
-    let mut c = server.client();
+    let (clock, mut server, mut c) = start_with_clock("appendonly yes");
     let replica = Server::builder().clock(&clock).replica_of(&server);
     c.run("ZQ.CONFIG q GROUPRATE 5 10m");
     let mut pushes = redis::pipe();
@@ -227,9 +218,7 @@ fn groups_without_jobs_go_within_a_minute_after_their_units_are_back() {
     }
     c.pipe(&pushes);
     c.run(&format!("ZQ.CLAIM 1 q LEASE 1h COUNT {GROUPS}"));
-    for n in 1..GROUPS {
-        c.run(&format!("ZQ.CANCEL q {n}"));
-    }
+    c.run_all((1..GROUPS).map(|n| format!("ZQ.CANCEL q {n}")));
     clock.advance(Duration::from_secs(590));
     c.wait_for_cron();
     assert_eq!(groups(&mut c, "q"), GROUPS.to_string(), "their units are out");

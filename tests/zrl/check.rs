@@ -94,7 +94,7 @@ fn peek_answers_what_check_would_and_takes_nothing() {
     }
     let (denied, peeked) = (c.verdict("ZRL.CHECK k 5 10m"), c.verdict("ZRL.PEEK k 5 10m"));
     // The clock may move between the two calls.
-    assert!((0..5000).contains(&(denied.retry_after - peeked.retry_after)));
+    assert!((0..60_000).contains(&(denied.retry_after - peeked.retry_after)));
     assert_eq!(c.verdict("ZRL.PEEK k 5 10m COST 6").retry_after, -1);
 }
 

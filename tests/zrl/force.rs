@@ -36,7 +36,7 @@ fn a_forced_call_takes_the_units_and_tells_the_debt() {
 #[test]
 fn what_did_not_fit_counts_as_forced_and_not_as_denied() {
     let (_server, mut c) = start();
-    for line in [
+    c.run_all([
         "ZRL.CHECK a 1 30d FORCE",
         "ZRL.CHECK a 1 30d COST 4 FORCE",
         "ZRL.CHECK a 1 30d COST 0 FORCE",
@@ -44,9 +44,7 @@ fn what_did_not_fit_counts_as_forced_and_not_as_denied() {
         "ZRL.MCHECK 2 a b 1 30d 9 30d FORCE",
         "ZRL.MCHECK 1 b 9 30d FORCE",
         "ZRL.PEEK a 1 30d FORCE",
-    ] {
-        c.run(line);
-    }
+    ]);
     let info = c.info("zeitset");
     for (field, value) in [("allowed", "3"), ("forced", "2"), ("denied", "1")] {
         assert_eq!(info[&format!("zeitset_checks_{field}")], value, "{field}");

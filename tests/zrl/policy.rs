@@ -1,6 +1,6 @@
 //! Changes of a limit's policy: another limit, a longer or a shorter window, another TTL.
 
-use testkit::{Server, Stream, assert_agree, start, start_keeping_aof};
+use testkit::{Stream, assert_agree, start, start_pair};
 
 #[test]
 fn a_shorter_window_is_settled_by_the_first_call_even_if_denied() {
@@ -38,8 +38,7 @@ fn a_shorter_window_is_settled_by_the_first_call_even_if_denied() {
 /// The value itself identifies a limit, whatever clients do to the key's name and TTL.
 #[test]
 fn a_limit_is_one_whatever_becomes_of_its_ttl_and_its_name() {
-    let (server, mut c) = start_keeping_aof();
-    let replica = Server::builder().replica_of(&server);
+    let (server, replica, mut c) = start_pair();
     for options in ["", "FIXED", "LEAKY"] {
         c.run("FLUSHALL");
         c.verdict(&format!("ZRL.CHECK k 10 30d {options} COST 2"));

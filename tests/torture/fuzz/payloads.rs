@@ -165,7 +165,7 @@ fn number_like(random: &mut StdRng, number: u64) -> u64 {
 }
 
 fn plant(c: &mut Client) -> Vec<Payload> {
-    for line in [
+    c.run_all([
         "CONFIG SET rdbcompression no",
         "ZQ.CONFIG queue MAXATTEMPTS 3 BACKOFF 10 100 AGING 5 MAXLEN 50 CONCURRENCY 9 RATE 200 1w",
         "ZQ.PUSH queue payload ID leased",
@@ -178,12 +178,8 @@ fn plant(c: &mut Client) -> Vec<Payload> {
         "ZLB.CREATE board DIM x DIM y ASC TIES LAST KEEP 40",
         "ZLB.CREATE floats DIM x FLOAT TIES NAME",
         "ZLB.SET floats a 0.5 b 1e300 c -0.25",
-    ] {
-        c.run(line);
-    }
-    for n in 0..30 {
-        c.run(&format!("ZLB.SET board member:{n} {} {n}", n % 4));
-    }
+    ]);
+    c.run_all((0..30).map(|n| format!("ZLB.SET board member:{n} {} {n}", n % 4)));
     ["queue", "empty", "board", "floats"].map(|key| Payload::of(c, key)).into()
 }
 

@@ -6,7 +6,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, seq::IndexedRandom};
 use redis::Value;
 use testkit::{
-    Client, Payload, Server, assert_agree, assert_drained, assert_same_data, crc64, show_bytes, start_keeping_aof,
+    Client, GRACE_MS, Payload, Server, assert_agree, assert_drained, assert_same_data, crc64, show_bytes, start_pair,
 };
 
 const MEMBERS: [&[u8]; 14] = [
@@ -171,30 +171,34 @@ fn a_sorted_set_that_only_looks_like_ours_breaks_nothing() {
     assert!(taken > 0);
 }
 
+/// Creates `k` as a set with the marker of its last score, and with these members in this order.
+fn restored(c: &mut Client, entries: &[(&[u8], &str)]) -> Result<Value, String> {
+    c.run("ZADD zset 1 a");
+    let bytes = payload(entries, &Payload::of(c, "zset").tail);
+    let last: i64 = entries.last().expect("an entry").1.parse().expect("a time");
+    c.try_call(redis::cmd("RESTORE").arg("k").arg(last + GRACE_MS).arg(bytes).arg("ABSTTL").arg("REPLACE"))
+}
+
 /// The members are not in the order of their scores. Regression test: ZEXP.MEMBERS took every member after the first
 /// live one for live, and computed a negative time to live.
 #[test]
 fn members_out_of_order_show_no_dead_one() {
     let (_server, mut c) = testkit::start();
-    c.run("ZADD zset 1 a");
-    let tail = Payload::of(&mut c, "zset").tail;
-    let bytes = payload(&[(b"live", "4102444800000"), (b"dead", "1"), (b"also", "4102444800000")], &tail);
-    c.call(redis::cmd("RESTORE").arg("k").arg(4_102_444_800_000_u64 + 47_111).arg(bytes).arg("ABSTTL"));
+    restored(&mut c, &[(b"live", "4102444800000"), (b"dead", "1"), (b"also", "4102444800000")]).expect("a set");
     c.script(&[("ZEXP.MEMBERS k", "['live' 'also']"), ("ZEXP.PTTL k dead", "[-2]")]);
     assert!(c.strings("ZEXP.MEMBERS k WITHPTTL")[1].parse::<i64>().expect("ms") > 0);
     let drawn = c.reply("ZEXP.RANDMEMBER k 3");
     assert!(!drawn.contains("dead"), "{drawn}");
     c.script(&[("ZEXP.POP k 3", "['live' 'also']")]);
     // Here, the score of the second member is not a number.
-    let bytes = payload(&[(b"a", "4102444800000"), (b"b", "nan"), (b"c", "1"), (b"d", "4102444800000")], &tail);
-    let restored =
-        c.try_call(redis::cmd("RESTORE").arg("nan").arg(4_102_444_800_000_u64 + 47_111).arg(bytes).arg("ABSTTL"));
-    if restored.is_err() {
+    c.run("DEL k");
+    let set = restored(&mut c, &[(b"a", "4102444800000"), (b"b", "nan"), (b"c", "1"), (b"d", "4102444800000")]);
+    if set.is_err() {
         // Newer servers, such as Valkey 9.1, refuse scores that are not numbers.
-        assert!(!c.is_valkey_before([9, 1, 0]) && c.reply("EXISTS nan") == "0", "{restored:?}");
+        assert!(!c.is_valkey_before([9, 1, 0]) && c.reply("EXISTS k") == "0", "{set:?}");
         return;
     }
-    let reply = c.reply("ZEXP.RANDMEMBER nan 9");
+    let reply = c.reply("ZEXP.RANDMEMBER k 9");
     assert!(!reply.starts_with('!') && !reply.contains("error"), "{reply}");
 }
 
@@ -202,12 +206,8 @@ fn members_out_of_order_show_no_dead_one() {
 /// member with the score -1.
 #[test]
 fn members_out_of_order_are_deleted_on_the_replica_too() {
-    let (server, mut c) = start_keeping_aof();
-    let replica = Server::builder().replica_of(&server);
-    c.run("ZADD zset 1 a");
-    let tail = Payload::of(&mut c, "zset").tail;
-    let bytes = payload(&[(b"x", "-0"), (b"y", "-1"), (b"live", "4102444800000")], &tail);
-    c.call(redis::cmd("RESTORE").arg("k").arg(4_102_444_800_000_u64 + 47_111).arg(bytes).arg("ABSTTL"));
+    let (server, replica, mut c) = start_pair();
+    restored(&mut c, &[(b"x", "-0"), (b"y", "-1"), (b"live", "4102444800000")]).expect("a set");
     assert_drained(&mut c, "k", 1);
     assert_agree(&server, &[&replica]);
 }
@@ -218,10 +218,7 @@ fn members_out_of_order_are_deleted_on_the_replica_too() {
 fn members_out_of_order_are_counted_and_never_below_zero() {
     let (_server, mut c) = testkit::start();
     c.run("CONFIG SET zeitset.sweep no");
-    c.run("ZADD zset 1 a");
-    let tail = Payload::of(&mut c, "zset").tail;
-    let dead = c.now() - 1000;
-    let bytes = payload(&[(b"live", "4102444800000"), (b"also", "4102444800000"), (b"dead", &dead.to_string())], &tail);
-    c.call(redis::cmd("RESTORE").arg("k").arg(dead + 47_111).arg(&bytes).arg("ABSTTL"));
+    let dead = (c.now() - 1000).to_string();
+    restored(&mut c, &[(b"live", "4102444800000"), (b"also", "4102444800000"), (b"dead", &dead)]).expect("a set");
     c.script(&[("ZEXP.ADD k CAP 5 AT 1 live 1 also 4102444800000 new", "1"), ("ZEXP.MEMBERS k", "['new']")]);
 }

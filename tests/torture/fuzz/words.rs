@@ -109,8 +109,7 @@ fn arguments_of(random: &mut StdRng, arguments: &[Arg], (keys, family): (usize, 
                 }
                 "key" => words.push(key(random)),
                 _ if arg.name == "numkeys" => words.push(keys.to_string().into_bytes()),
-                _ if arg.name == "effect" && family.contains(&"board") => board_effect(random, words),
-                _ if arg.name == "effect" => effect(random, words),
+                _ if arg.name == "effect" => effect(random, family, words),
                 _ => words.push(value(random, &arg.name)),
             }
         }
@@ -173,62 +172,57 @@ pub fn hostile(random: &mut StdRng) -> Vec<u8> {
     }
 }
 
-/// Generates an effect of ZQ.APPLY.
-fn effect(random: &mut StdRng, words: &mut Vec<Vec<u8>>) {
-    const EFFECTS: [(&str, usize, usize); 21] = [
-        ("PUSH", 2, 4),
-        ("PUSHAUTO", 2, 4),
-        ("CLAIM", 1, 2),
-        ("SETTLE", 0, 0),
-        ("ACK", 1, 0),
-        ("AGAIN", 1, 1),
-        ("RETRY", 1, 1),
-        ("DEAD", 1, 0),
-        ("EXTEND", 1, 1),
-        ("CANCEL", 1, 0),
-        ("MOVE", 1, 2),
-        ("CLEAN", 1, 0),
-        ("DROP", 1, 0),
-        ("REVIVE", 1, 0),
-        ("REDRIVE", 0, 1),
-        ("CONFIGURE", 0, 0),
-        ("JOB", 3, 3),
-        ("UNITS", 0, 2),
-        ("TURN", 1, 0),
-        ("TOTALS", 0, 4),
-        ("NONE", 0, 0),
-    ];
-    let &(word, strings, numbers) = EFFECTS.choose(random).expect("effects");
-    words.push(word.as_bytes().to_vec());
-    for at in 0..strings {
-        words.push(match (word, at) {
-            ("JOB", 2) => ["ready", "delayed", "claimed", "dead"].choose(random).expect("words").as_bytes().to_vec(),
-            (_, 0) => value(random, "id"),
-            _ => value(random, "payload"),
-        });
-    }
-    for _ in 0..numbers {
-        let name = ["count", "instant", "token", "priority"].choose(random).expect("names");
-        words.push(value(random, name));
-    }
-    const OPTIONS: [&str; 12] = [
-        "max_attempts",
-        "backoff_base_ms",
-        "aging_ms",
-        "rate_limit",
-        "rate_window_ms",
-        "ordered",
-        "deadlen",
-        "token",
-        "period",
-        "anchor",
-        "claimed_total",
-        "group",
-    ];
-    for option in OPTIONS {
-        if random.random_bool(0.1) {
-            words.extend([option.as_bytes().to_vec(), value(random, "count")]);
-        }
+/// Effects of ZQ.APPLY, as names of values. The unit tests of the command generate more.
+const QUEUE_EFFECTS: [&str; 25] = [
+    "PUSH id payload instant priority count count",
+    "PUSH id payload instant priority count count group id period count",
+    "PUSHAUTO id payload instant priority count count",
+    "CLAIM id token instant",
+    "SETTLE",
+    "ACK id",
+    "AGAIN id instant",
+    "RETRY id instant",
+    "RETRY id instant period count anchor instant",
+    "DEAD id",
+    "EXTEND id instant",
+    "CANCEL id",
+    "MOVE id instant priority",
+    "CLEAN id",
+    "DROP id",
+    "REVIVE id",
+    "REDRIVE count",
+    "CONFIGURE max_attempts count backoff_base_ms count aging_ms count",
+    "CONFIGURE rate_limit count rate_window_ms count ordered count deadlen count",
+    "JOB id payload ready instant priority count",
+    "JOB id payload claimed instant priority count",
+    "UNITS count instant",
+    "TURN id",
+    "TOTALS count count count count claimed_total count",
+    "NONE",
+];
+
+/// Effects of ZLB.APPLY on the boards of [`plant`], which have two dimensions.
+const BOARD_EFFECTS: [&str; 9] = [
+    "CREATE DIM x DIM y ASC",
+    "SET member value value member value value",
+    "SET member value",
+    "REM member member",
+    "REMRANGE start count",
+    "CLEAR",
+    "REPLACE version start count count count dim count payload",
+    // An empty board of version 1, with the schema of the board in `plant`.
+    "REPLACE 1 1 10 2 0 x 1 y 0",
+    "NONE",
+];
+
+/// Generates an effect for the APPLY command of the family. [`damage`] makes some of them invalid.
+fn effect(random: &mut StdRng, family: &[&str], words: &mut Vec<Vec<u8>>) {
+    const VALUES: [&str; 11] =
+        ["id", "payload", "instant", "priority", "count", "token", "member", "value", "start", "version", "dim"];
+    let effects: &[&str] = if family.contains(&"board") { &BOARD_EFFECTS } else { &QUEUE_EFFECTS };
+    let effect = effects.choose(random).expect("effects");
+    for word in effect.split(' ') {
+        words.push(if VALUES.contains(&word) { value(random, word) } else { word.as_bytes().to_vec() });
     }
 }
 
@@ -250,7 +244,7 @@ fn damage(random: &mut StdRng, words: &mut Vec<Vec<u8>>) {
 
 /// Fills every key.
 pub fn plant(c: &mut Client) {
-    for line in [
+    c.run_all([
         "DEL set set2 limit limit2 leaky queue queue2 board board2 zset string list hash stream missing missing2",
         "ZEXP.ADD set 100w m0 101w m1 102w m2 103w m3",
         "ZEXP.ADD set2 AT 4102444800 m4 4102444801 m5",
@@ -273,9 +267,7 @@ pub fn plant(c: &mut Client) {
         "RPUSH list a b",
         "HSET hash f v",
         "XADD stream * f v",
-    ] {
-        c.run(line);
-    }
+    ]);
 }
 
 /// Generates one of the server's own commands that changes keys.
@@ -296,29 +288,4 @@ pub fn native(random: &mut StdRng) -> Vec<Vec<u8>> {
         vec![b"ZUNIONSTORE", &one, b"2", &one, &other],
     ];
     words.choose(random).expect("words").iter().map(|word| word.to_vec()).collect()
-}
-
-/// Generates an effect of ZLB.APPLY. The boards that [`plant`] creates have two dimensions.
-fn board_effect(random: &mut StdRng, words: &mut Vec<Vec<u8>>) {
-    const EFFECTS: [(&str, &[&str]); 9] = [
-        ("CREATE", &["DIM", "x", "DIM", "y", "ASC"]),
-        ("SET", &["member", "value", "value", "member", "value", "value"]),
-        ("SET", &["member", "value"]),
-        ("REM", &["member", "member"]),
-        ("REMRANGE", &["start", "count"]),
-        ("CLEAR", &[]),
-        ("REPLACE", &["version", "start", "count", "count", "count", "dim", "count", "payload"]),
-        // An empty board of version 1, with the schema of the board in `plant`.
-        ("REPLACE", &["1", "1", "10", "2", "0", "x", "1", "y", "0"]),
-        ("NONE", &[]),
-    ];
-    let (effect, names) = EFFECTS.choose(random).expect("effects");
-    words.push(effect.as_bytes().to_vec());
-    for name in *names {
-        words.push(match *effect {
-            "CREATE" => name.as_bytes().to_vec(),
-            "REPLACE" if names.len() > 8 => name.as_bytes().to_vec(),
-            _ => value(random, name),
-        });
-    }
 }

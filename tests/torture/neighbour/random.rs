@@ -82,14 +82,7 @@ fn disturb(run: &mut Run, config: &str) -> (Server, Server) {
         let keep = last.len().saturating_sub(20);
         last.drain(..keep);
         let here = format!("{}, after {last:#?}", run.here());
-        match c.try_run(&line) {
-            Ok(reply) => traffic.note(&line, &reply),
-            Err(error) => assert!(
-                !error.contains("connection lost") && !error.contains("internal error"),
-                "{line}: {error}: {here}\n{}",
-                server.log()
-            ),
-        }
+        traffic.send(&mut c, &line, &here);
         if traffic.random.random_ratio(1, 50) {
             check(&mut c, &here);
         }
