@@ -233,10 +233,6 @@ impl Index {
         }
     }
 
-    pub fn allocations(&self) -> usize {
-        self.shards.len()
-    }
-
     /// Returns the allocated bytes. O(shards).
     pub fn bytes(&self) -> usize {
         let slots = self.shards.iter().map(|shard| shard.slots.capacity()).sum::<usize>();
