@@ -3,6 +3,7 @@
 mod apply;
 mod create;
 mod effects;
+mod hostile;
 mod merge;
 mod read;
 mod set;

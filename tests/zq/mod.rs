@@ -5,6 +5,7 @@ mod all;
 mod blocking;
 mod clock;
 mod commands;
+mod crashes;
 mod expired_leases;
 mod full;
 mod groups;
