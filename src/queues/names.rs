@@ -5,7 +5,7 @@
 //! removed when the key is removed. But a key may get another type without an event. So code that uses a name opens the
 //! key first, and removes the name if the key holds no queue.
 
-use super::OpenQueue;
+use super::{OpenQueue, waiting};
 use crate::model::time::Millis;
 use crate::server::context::is_loading;
 use crate::server::events::{EventKind, KeyEvent, ServerEvent};
@@ -205,6 +205,8 @@ pub fn on_key(ctx: &mut Context, event: &KeyEvent<'_>) {
         EventKind::Restore | EventKind::RenameTo | EventKind::MoveTo | EventKind::CopyTo => {
             let key = ReadKey::open_notouch(ctx, event.key);
             let holds_queue = key.value::<super::Stored>().is_ok_and(|value| value.is_some());
+            // In a transaction, Valkey 9.1 reports the database of the client, even if MOVE or COPY has written the key
+            // to another database. So this function asks the key for its database.
             let database = key.database();
             drop(key);
             if let Some(database) = database.filter(|_| holds_queue) {
@@ -212,6 +214,7 @@ pub fn on_key(ctx: &mut Context, event: &KeyEvent<'_>) {
                     names.is_moving = false;
                     names.bring_forward(database, event.key.bytes(), SOON);
                 });
+                waiting::wake_first(ctx, database, event.key);
             }
         }
         _ => {}

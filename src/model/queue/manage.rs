@@ -4,7 +4,6 @@
 use super::effect::{Change, Effect, JobChange};
 use super::job::State;
 use super::node::TreeId;
-use super::query::Part;
 use super::settings::Settings;
 use super::{MAX_NOW, MAX_TIME, Millis, Queue};
 
@@ -105,7 +104,7 @@ impl Queue {
             false => 0,
         };
         let claimed = match settings.backoffs() != old.backoffs() {
-            true => self.count_in(None, &[TreeId::Claimed, TreeId::Retrying], Part::All, 0),
+            true => self.count_all(TreeId::Claimed) + self.count_all(TreeId::Retrying),
             false => 0,
         };
         touched as u64 + claimed > MOST_TOUCHED as u64

@@ -2,6 +2,7 @@
 
 use super::Millis;
 use super::job::State;
+use super::tree::Key;
 use crate::model::chunks::NIL;
 use std::ops::{Index, IndexMut};
 
@@ -138,4 +139,11 @@ pub(super) struct JobNode {
     /// The upper bits of [`Job::created`](super::job::Job::created), and two flags of the job, in bytes that would
     /// otherwise be padding.
     pub high: [u8; 3],
+}
+
+impl JobNode {
+    /// Returns a node that is not in a tree.
+    pub fn new((time, priority, seq): Key) -> JobNode {
+        JobNode { time, seq, priority, links: Links::ALONE, best: NIL, tree: TreeId::Ready, high: [0; 3] }
+    }
 }

@@ -61,7 +61,7 @@ impl Queue {
         let job = &self.jobs[slot];
         let Some(tree) = job.node.tree.of_returns() else { return };
         let (time, deadline) = (job.back_at(&self.settings), job.node.time);
-        let node = JobNode { time, tree, links: Links::ALONE, best: NIL, high: [0; 3], ..job.node };
+        let node = JobNode { tree, ..JobNode::new((time, job.node.priority, job.node.seq)) };
         for &of_all_groups in self.entries(slot) {
             let node = node.clone();
             let entry =

@@ -105,14 +105,14 @@ impl Queue {
     /// Returns the number of jobs in each stored state: ready, delayed, claimed, claimed for the last time, dead. A job
     /// that is claimed for the last time becomes a dead letter when its lease expires. O(1).
     pub fn stored_states(&self) -> [u64; STORED_STATES] {
-        let states: [&[TreeId]; STORED_STATES] = [
-            &[TreeId::Ready],
-            &[TreeId::Delayed, TreeId::Upcoming],
-            &[TreeId::Claimed, TreeId::Retrying, TreeId::Recurring],
-            &[TreeId::Spent],
-            &[TreeId::Dead],
-        ];
-        states.map(|trees| self.count_in(None, trees, Part::All, 0))
+        let count = |tree| self.count_all(tree);
+        [
+            count(TreeId::Ready),
+            count(TreeId::Delayed) + count(TreeId::Upcoming),
+            count(TreeId::Claimed) + count(TreeId::Retrying) + count(TreeId::Recurring),
+            count(TreeId::Spent),
+            count(TreeId::Dead),
+        ]
     }
 
     /// Returns the earliest due time in the queue. For a claimed job, this is the time at which it is due again. O(log
