@@ -79,8 +79,7 @@ impl Queue {
         }
         slots.extend(ids.iter().filter_map(|id| self.slot_of(id)));
         // If the claim got a job, it has settled the units already.
-        let unsettled = self.has_late_units(now);
-        if unsettled {
+        if self.has_late_units(now) {
             self.settle(now);
             sink(&Effect { at: now, change: Change::SettleRate });
         }
@@ -110,11 +109,16 @@ impl Queue {
 
     /// Returns how many ready jobs a claim may take, as far as PAUSED, CONCURRENCY, RATE and tokens allow.
     fn free(&self, now: Millis) -> u64 {
-        if self.settings.paused {
+        let Settings { paused, concurrency, rate, .. } = self.settings;
+        if paused {
             return 0;
         }
-        let tokens = MAX_TOKEN - self.last_token;
-        tokens.min(self.free_leases(now)).min(self.free_units(now))
+        let leases = match concurrency {
+            0 => u64::MAX,
+            most => most.saturating_sub(self.count(now, State::Claimed)),
+        };
+        let units = rate.map_or(u64::MAX, |rate| self.rate_log.free(rate, now));
+        leases.min(units).min(MAX_TOKEN - self.last_token)
     }
 
     /// Whether a claim has effects even if it gets no job. Such a claim drops expired jobs, or settles units of RATE or
@@ -139,18 +143,6 @@ impl Queue {
             self.rate_log.settle(rate, at);
         }
         self.settle_groups(at)
-    }
-
-    fn free_leases(&self, now: Millis) -> u64 {
-        match self.settings.concurrency {
-            0 => u64::MAX,
-            most => most.saturating_sub(self.count(now, State::Claimed)),
-        }
-    }
-
-    fn free_units(&self, now: Millis) -> u64 {
-        let rate = self.settings.rate;
-        rate.map_or(u64::MAX, |rate| self.rate_log.free(rate, now))
     }
 
     /// Returns the ready job that is served first, or `NIL`.

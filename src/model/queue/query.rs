@@ -82,7 +82,7 @@ impl<'a> JobTree<'a> {
         read!(self, |items| items[number].job(number))
     }
 
-    fn size(self) -> u64 {
+    pub fn size(self) -> u64 {
         read!(self, |items| tree::size(items, self.root).into())
     }
 

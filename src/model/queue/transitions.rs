@@ -199,7 +199,7 @@ impl Queue {
             self.edit_note(slot, |note| {
                 note.claimed = claimed;
                 note.set_since(0);
-                note.set_worker(worker);
+                note.set_words(Some(worker), None);
             });
         }
         self.put(slot, tree, deadline);
@@ -220,9 +220,7 @@ impl Queue {
                 if !is_free {
                     note.failed = at;
                 }
-                if !error.is_empty() {
-                    note.set_error(error);
-                }
+                note.set_words(None, Some(error).filter(|error| !error.is_empty()));
             });
         }
     }

@@ -30,20 +30,20 @@ impl Queue {
         if self.settings.paused {
             return None;
         }
-        let leases = self.next_free_lease(None, self.settings.concurrency, now);
-        let mut wake = self.next_ready(now)?.max(leases).max(self.next_free_unit(now));
-        if wake == now && self.is_held_up(now) {
-            wake += 1;
-        }
-        (wake <= MAX_NOW).then_some(wake)
-    }
-
-    fn next_ready(&self, now: Millis) -> Option<Millis> {
         let ready = match &self.groups {
             Some(groups) => groups.opens(),
             None => self.ready_from(&self.roots),
         };
-        (ready != NEVER).then_some(ready.max(now))
+        if ready == NEVER {
+            return None;
+        }
+        let lease = self.next_free_lease(None, self.settings.concurrency, now);
+        let unit = self.settings.rate.map_or(now, |rate| self.rate_log.opens_at(rate, now));
+        let mut wake = ready.max(lease).max(unit);
+        if wake == now && self.is_held_up(now) {
+            wake += 1;
+        }
+        (wake <= MAX_NOW).then_some(wake)
     }
 
     /// Returns the first time, not before `from`, at which a group or all groups together have fewer than `most`
@@ -60,11 +60,6 @@ impl Queue {
         // Usually, one lease must expire. If CONCURRENCY was lowered, several leases must expire.
         let next = first_where(&|time| time > from);
         if is_free(next) { next } else { first_where(&is_free) }
-    }
-
-    fn next_free_unit(&self, now: Millis) -> Millis {
-        let rate = self.settings.rate;
-        rate.map_or(now, |rate| self.rate_log.opens_at(rate, now))
     }
 
     /// Returns the first time after `told` at which a job becomes a dead letter because its lease expires. `told` is

@@ -59,7 +59,7 @@ use super::query::{JobItems, JobTree};
 use super::rate::{Rate, RateLog};
 use super::returns::Return;
 use super::tree::Item;
-use super::{ALLOCATION, Millis, Queue, tree};
+use super::{ALLOCATION, Millis, Queue};
 use crate::model::chunks::{Chunks, NIL};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -158,11 +158,6 @@ impl Groups {
             name_bytes: 0,
             log_bytes: 0,
         }
-    }
-
-    /// Returns the number of jobs with a group in a tree.
-    pub fn count_all(&self, id: TreeId) -> u32 {
-        tree::size(&self.members, self.roots[id])
     }
 
     /// Returns a tree of all jobs with a group.
