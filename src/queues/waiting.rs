@@ -171,13 +171,13 @@ pub struct Waiter {
     db_keys: Vec<DbKey>,
     /// The key that will serve the client, and the time of the claim.
     turn: Option<(DbKey, Micros)>,
-    request: ClaimRequest<'static>,
+    request: ClaimRequest,
 }
 
 impl Waiter {
     /// Blocks the client of the current command until one of the keys has a claimable job, or for at most `timeout` ms
     /// (0 means no timeout). `clock` is the time of the command.
-    pub fn block(ctx: &mut Context, keys: &[Str<'_>], timeout: Millis, request: ClaimRequest<'static>, clock: Micros) {
+    pub fn block(ctx: &mut Context, keys: &[Str<'_>], timeout: Millis, request: ClaimRequest, clock: Micros) {
         let now = clock / 1000;
         let (database, user) = (ctx.database(), ctx.user_name());
         let db_keys: Vec<_> = keys.iter().map(|key| DbKey::new(database, key.bytes())).collect();

@@ -96,19 +96,8 @@ impl Queue {
         jobs.collect()
     }
 
-    /// Returns the maximum number of jobs that a [`claim`](Self::claim) gets now. Because of groups and expired jobs, a
-    /// claim may get fewer. If the number is not 0 and the job that is served first has not expired, it gets at least
-    /// one. O(log n).
-    pub fn openings(&self, now: Millis) -> u64 {
-        let now = now.min(MAX_NOW);
-        if self.groups.as_ref().is_some_and(|groups| groups.opens() > now) {
-            return 0;
-        }
-        self.free(now).min(self.count(now, State::Ready))
-    }
-
     /// Returns how many ready jobs a claim may take, as far as PAUSED, CONCURRENCY, RATE and tokens allow.
-    fn free(&self, now: Millis) -> u64 {
+    pub(super) fn free(&self, now: Millis) -> u64 {
         let Settings { paused, concurrency, rate, .. } = self.settings;
         if paused {
             return 0;
@@ -125,7 +114,7 @@ impl Queue {
     /// GROUPRATE. Without such a claim, later claims would get their jobs too late. O(log n).
     pub fn needs_settling(&self, now: Millis) -> bool {
         let now = now.min(MAX_NOW);
-        self.openings(now) > 0 && self.is_held_up(now) || self.has_late_units(now)
+        self.next_opening(now) == Some(now) && self.is_held_up(now) || self.has_late_units(now)
     }
 
     /// Whether units of RATE or GROUPRATE become available later than one window after `now`. O(1).

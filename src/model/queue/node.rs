@@ -60,8 +60,8 @@ impl TreeId {
         }
     }
 
-    /// Returns the tree with the returns of the jobs in this tree.
-    pub fn of_returns(self) -> Option<TreeId> {
+    /// Returns the second tree of the jobs in this tree ([`super::returns`]).
+    pub fn second(self) -> Option<TreeId> {
         match self {
             TreeId::Retrying => Some(TreeId::Retries),
             TreeId::Recurring => Some(TreeId::Recurrences),
@@ -69,7 +69,8 @@ impl TreeId {
         }
     }
 
-    pub fn has_returns(self) -> bool {
+    /// Whether the items of this tree are returns. The items of the other trees are jobs.
+    pub fn is_of_returns(self) -> bool {
         matches!(self, TreeId::Retries | TreeId::Recurrences)
     }
 

@@ -82,16 +82,13 @@ impl<'a> JobTree<'a> {
         read!(self, |items| items[number].job(number))
     }
 
-    pub fn size(self) -> u64 {
-        read!(self, |items| tree::size(items, self.root).into())
-    }
-
     pub fn count(self, part: Part, now: Millis) -> u64 {
+        let all = || u64::from(read!(self, |items| tree::size(items, self.root)));
         let until = || read!(self, |items| count_until(items, self.root, now));
         match part {
-            Part::All => self.size(),
+            Part::All => all(),
             Part::Until => until(),
-            Part::After => self.size() - until(),
+            Part::After => all() - until(),
         }
     }
 

@@ -86,14 +86,8 @@ impl Queue {
         let expired = |trees| self.count_in(None, trees, Part::Until, now);
         totals.expired_leases = totals.expired_leases.saturating_add(expired(&TreeId::OF_LEASES));
         totals.missed = totals.missed.saturating_add(expired(&[TreeId::Recurring]));
-        Stats {
-            ready: self.count(now, State::Ready),
-            delayed: self.count(now, State::Delayed),
-            claimed: self.count(now, State::Claimed),
-            dead: self.count(now, State::Dead),
-            totals,
-            oldest_ready: self.oldest_ready(now),
-        }
+        let [ready, delayed, claimed, dead] = State::ALL.map(|state| self.count(now, state));
+        Stats { ready, delayed, claimed, dead, totals, oldest_ready: self.oldest_ready(now) }
     }
 
     /// Returns the earliest due time of the jobs that are ready at `now`.

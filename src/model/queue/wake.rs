@@ -19,30 +19,29 @@ use super::{MAX_NOW, MAX_TIME, Millis, NEVER, Queue};
 pub(super) const FORGOTTEN_AFTER: Millis = 30_000;
 
 impl Queue {
-    /// Returns the first time, not before `now`, at which [`openings`](Self::openings) is not 0 if no command changes
-    /// the queue. Returns `None` if there is no such time. O(log n), or O(log^2 n) if CONCURRENCY was lowered below the
-    /// number of leases.
-    ///
-    /// At the returned time, a claim may have to drop expired jobs first ([`needs_settling`](Self::needs_settling)). If
-    /// this is so at `now`, the function returns `now + 1`, so that the server can do other work in between.
-    pub fn next_wake(&self, now: Millis) -> Option<Millis> {
+    /// Returns the first time, not before `now`, at which a claim gets a job or drops an expired job that would be served
+    /// first, if no command changes the queue. Returns `None` if there is no such time. O(log n), or O(log^2 n) if
+    /// CONCURRENCY was lowered below the number of leases.
+    pub fn next_opening(&self, now: Millis) -> Option<Millis> {
         let now = now.min(MAX_NOW);
-        if self.settings.paused {
-            return None;
-        }
         let ready = match &self.groups {
             Some(groups) => groups.opens(),
             None => self.ready_from(&self.roots),
         };
-        if ready == NEVER {
+        if ready == NEVER || self.settings.paused {
             return None;
         }
         let lease = self.next_free_lease(None, self.settings.concurrency, now);
         let unit = self.settings.rate.map_or(now, |rate| self.rate_log.opens_at(rate, now));
-        let mut wake = ready.max(lease).max(unit);
-        if wake == now && self.is_held_up(now) {
-            wake += 1;
-        }
+        Some(ready.max(lease).max(unit)).filter(|&at| at <= MAX_NOW)
+    }
+
+    /// Returns [`next_opening`](Self::next_opening). If a claim must drop expired jobs first at `now`
+    /// ([`needs_settling`](Self::needs_settling)), returns `now + 1`, so that the server can do other work in between.
+    pub fn next_wake(&self, now: Millis) -> Option<Millis> {
+        let now = now.min(MAX_NOW);
+        let opening = self.next_opening(now)?;
+        let wake = if opening == now && self.is_held_up(now) { now + 1 } else { opening };
         (wake <= MAX_NOW).then_some(wake)
     }
 
