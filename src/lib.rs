@@ -100,7 +100,7 @@ fn unload(ctx: &mut Context) {
 /// The listeners, in the order in which they are called. `expiring::watch` is the last one, because it may select
 /// another database.
 const LISTENERS: Listeners = Listeners {
-    key: &[queues::waiting::on_key, queues::names::on_key, expiring::watch::on_key],
+    key: &[queues::names::on_key, expiring::watch::on_key],
     server: &[
         queues::waiting::on_server,
         queues::names::on_server,

@@ -5,7 +5,6 @@ use crate::model::queue::Claimed;
 use crate::model::time::{self, Micros, Millis};
 use crate::server::key::Writing;
 use crate::server::{Context, Str};
-use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The number of jobs that clients of this server claimed, for INFO.
@@ -15,22 +14,15 @@ pub fn claims() -> u64 {
     CLAIMED.load(Ordering::Relaxed)
 }
 
-pub struct ClaimRequest<'w> {
+pub struct ClaimRequest {
     pub lease: Millis,
     pub count: u64,
     /// The worker's name. Empty if the client gave none.
-    pub worker: Cow<'w, [u8]>,
-}
-
-impl ClaimRequest<'_> {
-    /// Returns an owned copy, for a blocked client.
-    pub fn into_owned(self) -> ClaimRequest<'static> {
-        ClaimRequest { worker: Cow::Owned(self.worker.into_owned()), ..self }
-    }
+    pub worker: Vec<u8>,
 }
 
 /// Claims jobs from the queue in `key`. If there are any, replies with them and returns true.
-pub fn claim(mut open: OpenQueue<'_, Writing>, key: Str<'_>, clock: Micros, request: &ClaimRequest<'_>) -> bool {
+pub fn claim(mut open: OpenQueue<'_, Writing>, key: Str<'_>, clock: Micros, request: &ClaimRequest) -> bool {
     let now = clock / 1000;
     let deadline = time::after_at_most(now, request.lease);
     let has_claimed = open.change(|queue, effects| {

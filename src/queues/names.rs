@@ -5,7 +5,7 @@
 //! removed when the key is removed. But a key may get another type without an event. So code that uses a name opens the
 //! key first, and removes the name if the key holds no queue.
 
-use super::OpenQueue;
+use super::{OpenQueue, waiting};
 use crate::model::time::Millis;
 use crate::server::context::is_loading;
 use crate::server::events::{EventKind, KeyEvent, ServerEvent};
@@ -65,13 +65,6 @@ impl QueueNames {
         known.is_some()
     }
 
-    fn insert(&mut self, database: i32, name: &[u8]) {
-        let by_name = &mut self.by_database.entry(database).or_default().by_name;
-        if !by_name.contains_key(name) {
-            by_name.insert(name.into(), None);
-        }
-    }
-
     /// Adds a queue if necessary, and replaces the time of its next check.
     fn plan(&mut self, database: i32, name: &[u8], at: Option<Millis>) {
         let check = at.map(|at| (at, self.next_number));
@@ -84,11 +77,12 @@ impl QueueNames {
         queues.checks.extend(check.map(|check| (check, name)));
     }
 
-    /// Adds a queue if necessary. Plans a check of the queue, unless its next check is at `at` or earlier.
-    fn bring_forward(&mut self, database: i32, name: &[u8], at: Millis) {
-        let planned = self.by_database.get(&database).and_then(|queues| *queues.by_name.get(name)?);
-        if planned.is_none_or(|(planned, _)| at < planned) {
-            self.plan(database, name, Some(at));
+    /// Adds a queue if necessary. Plans a check of the queue at `at`, unless its next check is at `at` or earlier.
+    fn bring_forward(&mut self, database: i32, name: &[u8], at: Option<Millis>) {
+        let known = self.by_database.get(&database).and_then(|queues| queues.by_name.get(name));
+        let is_earlier = |check: &Option<Check>| at.is_some_and(|at| check.is_none_or(|(planned, _)| at < planned));
+        if known.is_none_or(is_earlier) {
+            self.plan(database, name, at);
         }
     }
 
@@ -101,15 +95,11 @@ impl QueueNames {
 }
 
 /// The time of the first check of a queue that was loaded, renamed or copied. It is due at once.
-const SOON: Millis = 0;
+const SOON: Option<Millis> = Some(0);
 
-/// Adds the queue in a key of the current database.
-pub(super) fn note_queue(ctx: &Context, name: Str<'_>) {
-    NAMES.with(ctx, |names| names.insert(ctx.database(), name.bytes()));
-}
-
-/// Plans a check of the queue in a key of the current database, unless its next check is at `at` or earlier.
-pub(super) fn bring_forward(ctx: &Context, name: Str<'_>, at: Millis) {
+/// Adds the queue in a key of the current database if necessary. Plans a check of the queue at `at`, unless its next
+/// check is at `at` or earlier.
+pub(super) fn bring_forward(ctx: &Context, name: Str<'_>, at: Option<Millis>) {
     NAMES.with(ctx, |names| names.bring_forward(ctx.database(), name.bytes(), at));
 }
 
@@ -205,6 +195,8 @@ pub fn on_key(ctx: &mut Context, event: &KeyEvent<'_>) {
         EventKind::Restore | EventKind::RenameTo | EventKind::MoveTo | EventKind::CopyTo => {
             let key = ReadKey::open_notouch(ctx, event.key);
             let holds_queue = key.value::<super::Stored>().is_ok_and(|value| value.is_some());
+            // In a transaction, Valkey 9.1 reports the database of the client, even if MOVE or COPY has written the key
+            // to another database. So this function asks the key for its database.
             let database = key.database();
             drop(key);
             if let Some(database) = database.filter(|_| holds_queue) {
@@ -212,6 +204,7 @@ pub fn on_key(ctx: &mut Context, event: &KeyEvent<'_>) {
                     names.is_moving = false;
                     names.bring_forward(database, event.key.bytes(), SOON);
                 });
+                waiting::wake_first(ctx, database, event.key);
             }
         }
         _ => {}

@@ -90,15 +90,15 @@ impl<'k> OpenQueue<'k, Writing> {
 
     /// Calls `change`, which must record the effect of each change. [`commit`](Self::commit) replicates the effects.
     pub fn change<R>(&mut self, change: impl FnOnce(&mut Queue, &mut Recorder<'_>) -> R) -> R {
-        let (effects, uncommitted) = (&mut self.effects, &mut self.uncommitted);
-        match &mut self.new {
-            Some(new) => change(new, &mut Recorder { ctx: self.key.ctx(), effects, uncommitted, is_new: true }),
+        let (queue, ctx) = match &mut self.new {
+            Some(new) => (new, self.key.ctx()),
             None => {
                 let value: Option<(&mut Stored, _)> = self.key.value_mut().ok().flatten();
                 let (stored, ctx) = value.expect("the key held a queue when it was opened");
-                change(&mut stored.queue, &mut Recorder { ctx, effects, uncommitted, is_new: false })
+                (&mut stored.queue, ctx)
             }
-        }
+        };
+        change(queue, &mut Recorder { ctx, effects: &mut self.effects, uncommitted: &mut self.uncommitted })
     }
 
     /// Replicates the changes, signals WATCH and client-side caching, wakes waiting clients, and sends the keyspace
@@ -120,14 +120,12 @@ impl<'k> OpenQueue<'k, Writing> {
         let next = waiting::is_waited_for(self.ctx(), self.name).then(|| self.queue().next_wake(now));
         let OpenQueue { name, mut key, new, effects, mut uncommitted } = self;
         uncommitted.settle();
-        let mut check_at = None;
+        let (is_new, mut check_at) = (new.is_some(), None);
         let ctx = match new {
             Some(new) => {
                 let stored = Stored::new(new);
                 check_at = upkeep::moved_forward(&stored, now);
-                let ctx = key.set_value(stored);
-                names::note_queue(ctx, name);
-                ctx
+                key.set_value(stored)
             }
             None => {
                 if let Ok(Some((stored, ctx))) = key.value_mut::<Stored>() {
@@ -137,7 +135,7 @@ impl<'k> OpenQueue<'k, Writing> {
                 key.close()
             }
         };
-        if let Some(check_at) = check_at {
+        if is_new || check_at.is_some() {
             names::bring_forward(ctx, name, check_at);
         }
         ctx.replicate_bytes(APPLY, name, &effects.arguments());
@@ -155,7 +153,6 @@ pub struct Recorder<'e> {
     ctx: &'e Context,
     effects: &'e mut EncodedEffects,
     uncommitted: &'e mut Uncommitted,
-    is_new: bool,
 }
 
 impl<'e> Recorder<'e> {
@@ -179,12 +176,5 @@ impl<'e> Recorder<'e> {
     /// Records the effect of a call, if any. Returns whether there is one.
     pub fn add_if_some(&mut self, effect: Option<Effect<'_>>) -> bool {
         effect.inspect(|effect| self.add(effect)).is_some()
-    }
-
-    /// If the key is missing, records `effect` to create the key. `effect` must not change an empty queue.
-    pub fn add_if_new(&mut self, effect: &Effect<'_>) {
-        if self.is_new {
-            self.add(effect);
-        }
     }
 }

@@ -2,7 +2,7 @@
 //! queue. This file tells the model about changes, and does what the model decides.
 //!
 //! After a change of a queue, [`OpenQueue::commit`] calls [`note_queue_changed`]. When RENAME, RESTORE, COPY or MOVE
-//! writes a key, [`on_key`] wakes the key's first client, which then checks the queue. A timer calls [`check_due`] for
+//! writes a queue to a key, [`wake_first`] wakes the key's first client, which then checks the queue. A timer calls [`check_due`] for
 //! the due queues.
 
 use super::OpenQueue;
@@ -13,8 +13,8 @@ use crate::model::time::{Micros, Millis};
 use crate::model::waiting::name::name;
 use crate::model::waiting::{Client, Turn, Waiting};
 use crate::server::blocking::{Blocked, Wait};
-use crate::server::events::{EventKind, KeyEvent, ServerEvent};
-use crate::server::key::{ReadKey, Writing};
+use crate::server::events::ServerEvent;
+use crate::server::key::Writing;
 use crate::server::shared::Shared;
 use crate::server::timer::Timer;
 use crate::server::{Context, OwnedStr, Str, catch_panic};
@@ -90,18 +90,12 @@ pub fn stop(ctx: &Context) {
     TIMER.disarm(ctx);
 }
 
-/// After RENAME, MOVE, COPY or RESTORE has written a key, wakes the first client that waits for this key.
-pub fn on_key(ctx: &mut Context, event: &KeyEvent<'_>) {
-    let has_come =
-        matches!(event.kind, EventKind::RenameTo | EventKind::Restore | EventKind::CopyTo | EventKind::MoveTo);
-    if !has_come || is_unused(ctx) {
-        return;
+/// Wakes the first client that waits for a key. Another queue has been written to this key.
+pub(super) fn wake_first(ctx: &Context, database: i32, key: Str<'_>) {
+    if !is_unused(ctx) {
+        let (now, db_key) = (ctx.now(), DbKeyRef { database, name: key.bytes() });
+        update_and_wake(ctx, now, |waiting| waiting.checked(&db_key, now, Some(now), true));
     }
-    // In a transaction, Valkey 9.1 reports the database of the client, even if MOVE or COPY has written the key to
-    // another database. So this function asks the key for its database.
-    let database = ReadKey::open_notouch(ctx, event.key).database().unwrap_or(ctx.database());
-    let (now, db_key) = (ctx.now(), DbKeyRef { database, name: event.key.bytes() });
-    update_and_wake(ctx, now, |waiting| waiting.checked(&db_key, now, Some(now), true));
 }
 
 pub fn on_server(ctx: &mut Context, event: ServerEvent<'_>) {
@@ -177,13 +171,13 @@ pub struct Waiter {
     db_keys: Vec<DbKey>,
     /// The key that will serve the client, and the time of the claim.
     turn: Option<(DbKey, Micros)>,
-    request: ClaimRequest<'static>,
+    request: ClaimRequest,
 }
 
 impl Waiter {
     /// Blocks the client of the current command until one of the keys has a claimable job, or for at most `timeout` ms
     /// (0 means no timeout). `clock` is the time of the command.
-    pub fn block(ctx: &mut Context, keys: &[Str<'_>], timeout: Millis, request: ClaimRequest<'static>, clock: Micros) {
+    pub fn block(ctx: &mut Context, keys: &[Str<'_>], timeout: Millis, request: ClaimRequest, clock: Micros) {
         let now = clock / 1000;
         let (database, user) = (ctx.database(), ctx.user_name());
         let db_keys: Vec<_> = keys.iter().map(|key| DbKey::new(database, key.bytes())).collect();

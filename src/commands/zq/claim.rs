@@ -52,7 +52,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let request = ClaimRequest {
         lease: lease.ok_or(Error::Syntax)?,
         count: count.unwrap_or(1),
-        worker: worker.unwrap_or_default().into(),
+        worker: worker.unwrap_or_default().to_vec(),
     };
     after(now, request.lease)?;
     after(now, timeout.unwrap_or(0))?;
@@ -61,7 +61,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     for &key in keys {
         let open = OpenQueue::<Writing>::open(ctx, key)?;
         if timeout.is_some() && waiting::is_waited_for(open.ctx(), key) {
-            if open.queue().openings(now) > 0 {
+            if open.queue().next_opening(now) == Some(now) {
                 break;
             }
         } else if claim(open, key, clock, &request) {
@@ -69,7 +69,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
         }
     }
     match timeout {
-        Some(timeout) => Waiter::block(ctx, keys, timeout, request.into_owned(), clock),
+        Some(timeout) => Waiter::block(ctx, keys, timeout, request, clock),
         None => reply_nothing(ctx),
     }
     Ok(())

@@ -68,11 +68,11 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     if open.queue().is_too_long_for(&settings) {
         return Err(Error::QueueTooLong);
     }
+    let is_new = open.is_new();
     open.change(|queue, effects| {
-        match queue.configure(now, settings) {
-            Some(effect) => effects.add(&effect),
-            // If no setting changes, the effect only creates a missing key.
-            None => effects.add_if_new(&Effect { at: now, change: Change::Configure(settings) }),
+        // If no setting changes, the effect only creates a missing key.
+        if !effects.add_if_some(queue.configure(now, settings)) && is_new {
+            effects.add(&Effect { at: now, change: Change::Configure(settings) });
         }
     });
     open.commit(now);

@@ -23,7 +23,6 @@ use crate::error::Error;
 use crate::model::queue::{Notation, Settings};
 use crate::server::Context;
 use crate::server::command::Arg;
-use smallvec::SmallVec;
 
 const DUE: Arg =
     Arg::one_of(c"due", &[Arg::string(c"delay").after(c"DELAY"), Arg::string(c"instant").after(c"AT")]).optional();
@@ -53,8 +52,8 @@ impl<'a> Page<'a> {
 }
 
 /// Parses the IDs and tokens of one or more claimed jobs.
-fn claimed_jobs<'a>(args: &mut Args<'a>) -> Result<SmallVec<[(&'a [u8], u64); 4]>, Error> {
-    let mut jobs = SmallVec::new();
+fn claimed_jobs<'a>(args: &mut Args<'a>) -> Result<Vec<(&'a [u8], u64)>, Error> {
+    let mut jobs = Vec::new();
     while jobs.is_empty() || !args.is_empty() {
         jobs.push((args.string()?.bytes(), args.token()?));
     }

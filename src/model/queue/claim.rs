@@ -79,8 +79,7 @@ impl Queue {
         }
         slots.extend(ids.iter().filter_map(|id| self.slot_of(id)));
         // If the claim got a job, it has settled the units already.
-        let unsettled = self.has_late_units(now);
-        if unsettled {
+        if self.has_late_units(now) {
             self.settle(now);
             sink(&Effect { at: now, change: Change::SettleRate });
         }
@@ -97,31 +96,25 @@ impl Queue {
         jobs.collect()
     }
 
-    /// Returns the maximum number of jobs that a [`claim`](Self::claim) gets now. Because of groups and expired jobs, a
-    /// claim may get fewer. If the number is not 0 and the job that is served first has not expired, it gets at least
-    /// one. O(log n).
-    pub fn openings(&self, now: Millis) -> u64 {
-        let now = now.min(MAX_NOW);
-        if self.groups.as_ref().is_some_and(|groups| groups.opens() > now) {
-            return 0;
-        }
-        self.free(now).min(self.count(now, State::Ready))
-    }
-
     /// Returns how many ready jobs a claim may take, as far as PAUSED, CONCURRENCY, RATE and tokens allow.
-    fn free(&self, now: Millis) -> u64 {
-        if self.settings.paused {
+    pub(super) fn free(&self, now: Millis) -> u64 {
+        let Settings { paused, concurrency, rate, .. } = self.settings;
+        if paused {
             return 0;
         }
-        let tokens = MAX_TOKEN - self.last_token;
-        tokens.min(self.free_leases(now)).min(self.free_units(now))
+        let leases = match concurrency {
+            0 => u64::MAX,
+            most => most.saturating_sub(self.count(now, State::Claimed)),
+        };
+        let units = rate.map_or(u64::MAX, |rate| self.rate_log.free(rate, now));
+        leases.min(units).min(MAX_TOKEN - self.last_token)
     }
 
     /// Whether a claim has effects even if it gets no job. Such a claim drops expired jobs, or settles units of RATE or
     /// GROUPRATE. Without such a claim, later claims would get their jobs too late. O(log n).
     pub fn needs_settling(&self, now: Millis) -> bool {
         let now = now.min(MAX_NOW);
-        self.openings(now) > 0 && self.is_held_up(now) || self.has_late_units(now)
+        self.next_opening(now) == Some(now) && self.is_held_up(now) || self.has_late_units(now)
     }
 
     /// Whether units of RATE or GROUPRATE become available later than one window after `now`. O(1).
@@ -139,18 +132,6 @@ impl Queue {
             self.rate_log.settle(rate, at);
         }
         self.settle_groups(at)
-    }
-
-    fn free_leases(&self, now: Millis) -> u64 {
-        match self.settings.concurrency {
-            0 => u64::MAX,
-            most => most.saturating_sub(self.count(now, State::Claimed)),
-        }
-    }
-
-    fn free_units(&self, now: Millis) -> u64 {
-        let rate = self.settings.rate;
-        rate.map_or(u64::MAX, |rate| self.rate_log.free(rate, now))
     }
 
     /// Returns the ready job that is served first, or `NIL`.

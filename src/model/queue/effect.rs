@@ -151,11 +151,8 @@ impl Queue {
                     && auto.is_none_or(AutoId::possible)
                     && !(generated && again)
                     && self.has_room();
-                let same = self.slot_of(job.id);
-                if fits && again {
-                    self.enter_again(at, &job, same);
-                } else if fits {
-                    self.enter(at, &job, auto, same);
+                if fits {
+                    self.enter(at, &job, auto, again, self.slot_of(job.id));
                 }
                 return fits;
             }

@@ -55,21 +55,17 @@ impl Queue {
         let error = &error[..error.len().min(MAX_ERROR)];
         let job = &self.jobs[slot];
         let delivered = job.attempts.saturating_sub(is_free.into());
-        let next_occurrence = job.recurrence().map(|recurrence| recurrence.next(at));
-        let again = match (nack, next_occurrence) {
-            (Nack::Dead, _) => None,
-            (_, next) if job.is_exhausted_after(delivered) => next.map(|due| (due, Attempt::Last)),
-            (_, _) => {
-                let due = match nack {
-                    Nack::At(due) => due,
-                    _ => time::after_at_most(at, self.settings.jittered_backoff(job.attempts, token)),
-                };
-                Some((due.min(MAX_TIME), if is_free { Attempt::Free } else { Attempt::Counts }))
+        let dead = JobChange::Dead { is_free, error };
+        let retry = |due: Millis, attempt| JobChange::Retry { due: due.min(MAX_TIME), attempt, error };
+        let attempt = if is_free { Attempt::Free } else { Attempt::Counts };
+        let backoff = || self.settings.jittered_backoff(job.attempts, token);
+        let change = match nack {
+            Nack::Dead => dead,
+            _ if job.is_exhausted_after(delivered) => {
+                job.recurrence().map_or(dead, |recurrence| retry(recurrence.next(at), Attempt::Last))
             }
-        };
-        let change = match again {
-            Some((due, attempt)) => JobChange::Retry { due, attempt, error },
-            None => JobChange::Dead { is_free, error },
+            Nack::At(due) => retry(due, attempt),
+            Nack::Default => retry(time::after_at_most(at, backoff()), attempt),
         };
         self.decide(slot, at, id, change)
     }

@@ -5,7 +5,7 @@
 
 use super::field::Field;
 use super::ids::AutoId;
-use super::node::{JobNode, Links, TreeId};
+use super::node::{JobNode, TreeId};
 use super::settings::Settings;
 use super::transitions::Attempt;
 use super::tree::Item;
@@ -192,11 +192,10 @@ impl Job {
 
     /// Returns a job that is not yet in a tree, in a group, or in the index. It has no note.
     pub fn of(record: &Record<'_>) -> Job {
-        let &Record { time, seq, priority, .. } = record;
         let is_grouped = !record.group.is_empty();
         let member = if is_grouped { &NIL.to_le_bytes()[..] } else { &[] };
         let mut job = Job {
-            node: JobNode { time, seq, priority, links: Links::ALONE, best: NIL, tree: TreeId::Ready, high: [0; 3] },
+            node: JobNode::new((record.time, record.priority, record.seq)),
             body: [member, record.id, record.payload].concat().into_boxed_slice(),
             id_len: u32::try_from(record.id.len()).unwrap_or(u32::MAX),
             low: 0,

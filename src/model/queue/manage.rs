@@ -4,7 +4,6 @@
 use super::effect::{Change, Effect, JobChange};
 use super::job::State;
 use super::node::TreeId;
-use super::query::Part;
 use super::settings::Settings;
 use super::{MAX_NOW, MAX_TIME, Millis, Queue};
 
@@ -97,18 +96,16 @@ impl Queue {
     /// Whether a change to these settings would update more than [`MOST_TOUCHED`] jobs or groups.
     pub fn is_too_long_for(&self, settings: &Settings) -> bool {
         let old = &self.settings;
-        let touched = match settings.order() != old.order() {
-            true => self.len(),
-            false if settings.of_groups() != old.of_groups() => {
-                self.groups.as_ref().map_or(0, |groups| groups.with_jobs())
-            }
-            false => 0,
-        };
-        let claimed = match settings.backoffs() != old.backoffs() {
-            true => self.count_in(None, &[TreeId::Claimed, TreeId::Retrying], Part::All, 0),
-            false => 0,
-        };
-        touched as u64 + claimed > MOST_TOUCHED as u64
+        let mut touched = 0;
+        if settings.order() != old.order() {
+            touched = self.len();
+        } else if settings.of_groups() != old.of_groups() {
+            touched = self.groups.as_ref().map_or(0, |groups| groups.with_jobs());
+        }
+        if settings.backoffs() != old.backoffs() {
+            touched += (self.count_all(TreeId::Claimed) + self.count_all(TreeId::Retrying)) as usize;
+        }
+        touched > MOST_TOUCHED
     }
 
     /// Replaces the settings. Values out of range are clamped. Returns `None` if nothing changes. O(1), unless the

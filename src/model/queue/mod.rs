@@ -37,6 +37,8 @@
 //! A job in `Retrying` or `Recurring` is also in a second tree, which is ordered by the time at which the job is due
 //! again ([`returns`]).
 //!
+//! So the jobs in a state are parts of a few trees ([`query::parts`]), and all reads of a state use this list.
+//!
 //! If the clock steps back, a job in `Ready` stays ready. A job in another tree may be delayed or claimed again.
 //!
 //! # Only effects change a queue

@@ -2,6 +2,7 @@
 
 use super::Millis;
 use super::job::State;
+use super::tree::Key;
 use crate::model::chunks::NIL;
 use std::ops::{Index, IndexMut};
 
@@ -59,8 +60,8 @@ impl TreeId {
         }
     }
 
-    /// Returns the tree with the returns of the jobs in this tree.
-    pub fn of_returns(self) -> Option<TreeId> {
+    /// Returns the second tree of the jobs in this tree ([`super::returns`]).
+    pub fn second(self) -> Option<TreeId> {
         match self {
             TreeId::Retrying => Some(TreeId::Retries),
             TreeId::Recurring => Some(TreeId::Recurrences),
@@ -68,7 +69,8 @@ impl TreeId {
         }
     }
 
-    pub fn has_returns(self) -> bool {
+    /// Whether the items of this tree are returns. The items of the other trees are jobs.
+    pub fn is_of_returns(self) -> bool {
         matches!(self, TreeId::Retries | TreeId::Recurrences)
     }
 
@@ -138,4 +140,11 @@ pub(super) struct JobNode {
     /// The upper bits of [`Job::created`](super::job::Job::created), and two flags of the job, in bytes that would
     /// otherwise be padding.
     pub high: [u8; 3],
+}
+
+impl JobNode {
+    /// Returns a node that is not in a tree.
+    pub fn new((time, priority, seq): Key) -> JobNode {
+        JobNode { time, seq, priority, links: Links::ALONE, best: NIL, tree: TreeId::Ready, high: [0; 3] }
+    }
 }

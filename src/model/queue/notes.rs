@@ -1,7 +1,7 @@
 //! Notes: the worker, the error text, and some times of a job. A flag tells whether a job has a note, because most jobs
 //! have none.
 
-use super::job::{Extras, Job, MAX_ERROR, MAX_WORKER};
+use super::job::{Extras, Job};
 use super::{Millis, Queue};
 
 /// An owned copy of the [`Extras`] of a job.
@@ -36,26 +36,17 @@ impl Note {
     pub fn set(&mut self, extras: Extras<'_>) {
         (self.claimed, self.failed) = (extras.claimed, extras.failed);
         self.set_since(extras.since);
-        self.set_worker(extras.worker);
-        self.set_error(extras.error);
+        self.set_words(Some(extras.worker), Some(extras.error));
     }
 
-    /// Sets the worker's name, cut to [`MAX_WORKER`] bytes.
-    pub fn set_worker(&mut self, worker: &[u8]) {
-        let worker = &worker[..worker.len().min(MAX_WORKER)];
+    /// Sets the worker's name, at most [`MAX_WORKER`](super::MAX_WORKER) bytes, and the error text. `None` keeps the
+    /// text.
+    pub fn set_words(&mut self, worker: Option<&[u8]>, error: Option<&[u8]>) {
         let old = self.extras();
-        if old.worker != worker {
-            self.words = [worker, old.error].concat().into();
-            self.worker_len = worker.len() as u8;
-        }
-    }
-
-    /// Sets the error text, cut to [`MAX_ERROR`] bytes.
-    pub fn set_error(&mut self, error: &[u8]) {
-        let error = &error[..error.len().min(MAX_ERROR)];
-        let old = self.extras();
-        if old.error != error {
-            self.words = [old.worker, error].concat().into();
+        let (worker, error) = (worker.unwrap_or(old.worker), error.unwrap_or(old.error));
+        if (worker, error) != (old.worker, old.error) {
+            let (worker_len, words) = (worker.len() as u8, [worker, error].concat());
+            (self.worker_len, self.words) = (worker_len, words.into());
         }
     }
 }

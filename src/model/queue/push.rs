@@ -105,11 +105,7 @@ impl Queue {
         let change =
             |job, generated, again| Ok(Some(Effect { at: now, change: Change::Push { job, generated, again } }));
         if push.id.is_some() {
-            if push.again {
-                self.enter_again(now, &new, same);
-            } else {
-                self.enter(now, &new, None, same);
-            }
+            self.enter(now, &new, None, push.again, same);
             return change(new, false, push.again);
         }
         // The queue skips generated IDs that a client has used for a job.
@@ -120,7 +116,8 @@ impl Queue {
         if !auto.possible() {
             return Err(Full);
         }
-        let slot = self.enter(now, &NewJob { id: auto.text().as_ref(), ..new }, Some(auto), None);
-        change(NewJob { id: self.jobs[slot].id(), ..new }, true, false)
+        self.enter(now, &NewJob { id: auto.text().as_ref(), ..new }, Some(auto), false, None);
+        let added = &self.jobs[self.len() as u32 - 1];
+        change(NewJob { id: added.id(), ..new }, true, false)
     }
 }

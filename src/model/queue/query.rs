@@ -82,27 +82,20 @@ impl<'a> JobTree<'a> {
         read!(self, |items| items[number].job(number))
     }
 
-    pub fn size(self) -> u64 {
-        if self.root == NIL { 0 } else { self.node(self.root).links.size.into() }
-    }
-
     pub fn count(self, part: Part, now: Millis) -> u64 {
+        let all = || u64::from(read!(self, |items| tree::size(items, self.root)));
         let until = || read!(self, |items| count_until(items, self.root, now));
         match part {
-            _ if self.root == NIL => 0,
-            Part::All => self.size(),
+            Part::All => all(),
             Part::Until => until(),
-            Part::After => self.size() - until(),
+            Part::After => all() - until(),
         }
     }
 
     /// Returns the first item's key and job.
     pub fn first(self) -> Option<(Key, u32)> {
-        if self.root == NIL {
-            return None;
-        }
         let first = read!(self, |items| tree::first(items, self.root));
-        Some((key(self.node(first)), self.job(first)))
+        (first != NIL).then(|| (key(self.node(first)), self.job(first)))
     }
 
     /// Returns the first time in the tree for which `holds` is true. `holds` must be true for all later times, too.
@@ -124,7 +117,6 @@ impl<'a> JobTree<'a> {
     /// Returns the node and the job of the item that is served first: of all items, or of those with `time <= now`.
     pub fn best(self, part: Part, now: Millis, order: ServingOrder) -> Option<(&'a JobNode, u32)> {
         let best = match part {
-            _ if self.root == NIL => NIL,
             Part::Until => read!(self, |items| best_until(items, self.root, now, order)),
             _ => read!(self, |items| tree::best(items, self.root)),
         };

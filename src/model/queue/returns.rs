@@ -59,9 +59,9 @@ impl Queue {
     /// Adds the entries of a job after it entered its tree.
     pub(super) fn link_return(&mut self, slot: u32) {
         let job = &self.jobs[slot];
-        let Some(tree) = job.node.tree.of_returns() else { return };
+        let Some(tree) = job.node.tree.second() else { return };
         let (time, deadline) = (job.back_at(&self.settings), job.node.time);
-        let node = JobNode { time, tree, links: Links::ALONE, best: NIL, high: [0; 3], ..job.node };
+        let node = JobNode { tree, ..JobNode::new((time, job.node.priority, job.node.seq)) };
         for &of_all_groups in self.entries(slot) {
             let node = node.clone();
             let entry =
@@ -92,7 +92,7 @@ impl Queue {
     /// Lists the entries of a job by their values of [`Return::of_all_groups`].
     fn entries(&self, slot: u32) -> &'static [bool] {
         let job = &self.jobs[slot];
-        match (job.node.tree.of_returns(), job.member()) {
+        match (job.node.tree.second(), job.member()) {
             (None, _) => &[],
             (Some(_), NIL) => &[false],
             (Some(_), _) => &[false, true],
@@ -101,9 +101,10 @@ impl Queue {
 
     fn find_return(&mut self, slot: u32, of_all_groups: bool) -> u32 {
         let job = &self.jobs[slot];
-        let (member, tree) = (job.member(), job.node.tree.of_returns().unwrap_or(TreeId::Retries));
+        let tree = job.node.tree.second().unwrap_or(TreeId::Retries);
+        let member = (!of_all_groups).then_some(job.member());
         let wanted = (job.back_at(&self.settings), job.node.priority, job.node.seq);
-        let root = *root_mut(&mut self.roots, self.groups.as_deref_mut(), member, of_all_groups, tree);
+        let root = *root_mut(&mut self.roots, self.groups.as_deref_mut(), member, tree);
         tree::find(&self.returns, root, wanted)
     }
 
@@ -111,7 +112,8 @@ impl Queue {
     fn change_return_tree(&mut self, entry: u32, change: impl FnOnce(&mut Chunks<Return>, u32, ServingOrder) -> u32) {
         let Return { job, of_all_groups, node: JobNode { tree, .. }, .. } = self.returns[entry];
         let order = if of_all_groups { ServingOrder::default() } else { self.order() };
-        let root = root_mut(&mut self.roots, self.groups.as_deref_mut(), self.jobs[job].member(), of_all_groups, tree);
+        let member = (!of_all_groups).then(|| self.jobs[job].member());
+        let root = root_mut(&mut self.roots, self.groups.as_deref_mut(), member, tree);
         *root = change(&mut self.returns, *root, order);
     }
 

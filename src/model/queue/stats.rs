@@ -86,14 +86,8 @@ impl Queue {
         let expired = |trees| self.count_in(None, trees, Part::Until, now);
         totals.expired_leases = totals.expired_leases.saturating_add(expired(&TreeId::OF_LEASES));
         totals.missed = totals.missed.saturating_add(expired(&[TreeId::Recurring]));
-        Stats {
-            ready: self.count(now, State::Ready),
-            delayed: self.count(now, State::Delayed),
-            claimed: self.count(now, State::Claimed),
-            dead: self.count(now, State::Dead),
-            totals,
-            oldest_ready: self.oldest_ready(now),
-        }
+        let [ready, delayed, claimed, dead] = State::ALL.map(|state| self.count(now, state));
+        Stats { ready, delayed, claimed, dead, totals, oldest_ready: self.oldest_ready(now) }
     }
 
     /// Returns the earliest due time of the jobs that are ready at `now`.
@@ -105,14 +99,14 @@ impl Queue {
     /// Returns the number of jobs in each stored state: ready, delayed, claimed, claimed for the last time, dead. A job
     /// that is claimed for the last time becomes a dead letter when its lease expires. O(1).
     pub fn stored_states(&self) -> [u64; STORED_STATES] {
-        let states: [&[TreeId]; STORED_STATES] = [
-            &[TreeId::Ready],
-            &[TreeId::Delayed, TreeId::Upcoming],
-            &[TreeId::Claimed, TreeId::Retrying, TreeId::Recurring],
-            &[TreeId::Spent],
-            &[TreeId::Dead],
-        ];
-        states.map(|trees| self.count_in(None, trees, Part::All, 0))
+        let count = |tree| self.count_all(tree);
+        [
+            count(TreeId::Ready),
+            count(TreeId::Delayed) + count(TreeId::Upcoming),
+            count(TreeId::Claimed) + count(TreeId::Retrying) + count(TreeId::Recurring),
+            count(TreeId::Spent),
+            count(TreeId::Dead),
+        ]
     }
 
     /// Returns the earliest due time in the queue. For a claimed job, this is the time at which it is due again. O(log

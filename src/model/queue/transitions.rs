@@ -38,20 +38,14 @@ impl Queue {
         self.next_seq < MAX_TOKEN
     }
 
-    /// Carries out a push with AGAIN. `same` is the slot of the job with the same ID.
-    pub(super) fn enter_again(&mut self, at: Millis, new: &NewJob<'_>, same: Option<u32>) {
-        match same.map(|slot| (slot, self.state_of(slot, at))) {
-            Some((slot, State::Claimed)) => self.follow(slot, new),
-            Some((slot, State::Ready | State::Delayed)) => self.renew(slot, at, new),
-            _ => {
-                self.enter(at, new, None, same);
-            }
+    /// Carries out a push. `auto` is the ID if the queue generated it. `same` is the slot of the job with the same ID.
+    /// With `again`, a push changes a waiting job, or waits behind a claimed job. Otherwise, it replaces the job.
+    pub(super) fn enter(&mut self, at: Millis, new: &NewJob<'_>, auto: Option<AutoId>, again: bool, same: Option<u32>) {
+        match same.filter(|_| again).map(|slot| (slot, self.state_of(slot, at))) {
+            Some((slot, State::Claimed)) => return self.follow(slot, new),
+            Some((slot, State::Ready | State::Delayed)) => return self.renew(slot, at, new),
+            _ => {}
         }
-    }
-
-    /// Adds a job. Replaces the job in the slot `same`, which has the same ID. `auto` is the ID if the queue generated
-    /// it. Returns the slot.
-    pub(super) fn enter(&mut self, at: Millis, new: &NewJob<'_>, auto: Option<AutoId>, same: Option<u32>) -> u32 {
         if let Some(old) = same {
             tick(&mut self.counters.replaced);
             self.revoke(old, at);
@@ -59,11 +53,11 @@ impl Queue {
         if let Some(auto) = auto {
             self.last_id = self.last_id.max(auto);
         }
-        self.enter_instead(at, new, same)
+        self.enter_instead(at, new, same);
     }
 
-    /// Adds a job instead of the job in the slot `old`. Returns the slot.
-    fn enter_instead(&mut self, at: Millis, new: &NewJob<'_>, old: Option<u32>) -> u32 {
+    /// Adds a job instead of the job in the slot `old`.
+    fn enter_instead(&mut self, at: Millis, new: &NewJob<'_>, old: Option<u32>) {
         self.forget_units(at);
         // If the old job is the only one of its group, removing it ends the hold of the group.
         let held_until = old.and_then(|_| self.held_until(new.group));
@@ -75,11 +69,10 @@ impl Queue {
         tick(&mut self.counters.pushed);
         let tree = job.due_tree(job.node.time, at);
         self.wake_group(new.group, at);
-        let slot = self.insert(job, new.group, tree);
+        self.insert(job, new.group, tree);
         if let Some(until) = held_until {
             self.hold_group(new.group, until);
         }
-        slot
     }
 
     /// Applies a change of a job. Returns false, and does nothing, if the job's state does not allow the change, or if
@@ -199,7 +192,7 @@ impl Queue {
             self.edit_note(slot, |note| {
                 note.claimed = claimed;
                 note.set_since(0);
-                note.set_worker(worker);
+                note.set_words(Some(worker), None);
             });
         }
         self.put(slot, tree, deadline);
@@ -220,9 +213,7 @@ impl Queue {
                 if !is_free {
                     note.failed = at;
                 }
-                if !error.is_empty() {
-                    note.set_error(error);
-                }
+                note.set_words(None, Some(error).filter(|error| !error.is_empty()));
             });
         }
     }
@@ -508,7 +499,7 @@ impl Queue {
     /// Changes the tree of a job. `change` gets its root and returns the new root.
     fn change_tree(&mut self, slot: u32, change: impl FnOnce(&mut Chunks<Job>, u32, ServingOrder) -> u32) {
         let (order, job) = (self.order(), &self.jobs[slot]);
-        let root = root_mut(&mut self.roots, self.groups.as_deref_mut(), job.member(), false, job.node.tree);
+        let root = root_mut(&mut self.roots, self.groups.as_deref_mut(), Some(job.member()), job.node.tree);
         *root = change(&mut self.jobs, *root, order);
     }
 }

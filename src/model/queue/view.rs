@@ -7,7 +7,7 @@ use super::job::{Extras, Job, Record, State, Ttl};
 use super::node::{JobNode, Roots, TreeId};
 use super::query::{self, ByRank, ByTime, JobItems, JobTree, Part, merge};
 use super::tree::Key;
-use super::{MAX_NOW, Millis, Queue};
+use super::{MAX_NOW, Millis, Queue, tree};
 use crate::model::chunks::NIL;
 
 /// PEEK with AFTER searches at most this number of ready jobs for the job with the given ID.
@@ -57,13 +57,19 @@ impl Queue {
         trees.map(|tree| tree.count(part, now)).sum()
     }
 
+    /// Returns the number of jobs in a tree, of all groups. O(1).
+    pub(super) fn count_all(&self, id: TreeId) -> u64 {
+        let grouped = self.groups.as_deref().map_or(0, |groups| groups.count_all(id));
+        u64::from(tree::size(&self.jobs, self.roots[id]) + grouped)
+    }
+
     pub(super) fn state_of(&self, slot: u32, now: Millis) -> State {
         self.jobs[slot].state(now, &self.settings)
     }
 
     /// Returns a tree of the queue or of a group.
     pub(super) fn tree(&self, roots: &Roots, id: TreeId) -> JobTree<'_> {
-        let items = if id.has_returns() { JobItems::Returns(&self.returns) } else { JobItems::Jobs(&self.jobs) };
+        let items = if id.is_of_returns() { JobItems::Returns(&self.returns) } else { JobItems::Jobs(&self.jobs) };
         JobTree { items, root: roots[id] }
     }
 
@@ -87,7 +93,11 @@ impl Queue {
             let tree = move |id| groups.tree_of_all(id, &self.returns);
             parts.clone().map(move |&(id, part)| (tree(id), part))
         });
-        query::parts(state).iter().map(move |&(id, part)| (self.tree(&own, id), part)).chain(grouped)
+        query::parts(state)
+            .iter()
+            .map(move |&(id, part)| (self.tree(&own, id), part))
+            .chain(grouped)
+            .filter(|(tree, _)| tree.root != NIL)
     }
 
     /// Returns the first time in a tree, of one group or of all groups.

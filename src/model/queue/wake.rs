@@ -19,31 +19,30 @@ use super::{MAX_NOW, MAX_TIME, Millis, NEVER, Queue};
 pub(super) const FORGOTTEN_AFTER: Millis = 30_000;
 
 impl Queue {
-    /// Returns the first time, not before `now`, at which [`openings`](Self::openings) is not 0 if no command changes
-    /// the queue. Returns `None` if there is no such time. O(log n), or O(log^2 n) if CONCURRENCY was lowered below the
-    /// number of leases.
-    ///
-    /// At the returned time, a claim may have to drop expired jobs first ([`needs_settling`](Self::needs_settling)). If
-    /// this is so at `now`, the function returns `now + 1`, so that the server can do other work in between.
-    pub fn next_wake(&self, now: Millis) -> Option<Millis> {
+    /// Returns the first time, not before `now`, at which a claim gets a job or drops an expired job that would be served
+    /// first, if no command changes the queue. Returns `None` if there is no such time. O(log n), or O(log^2 n) if
+    /// CONCURRENCY was lowered below the number of leases.
+    pub fn next_opening(&self, now: Millis) -> Option<Millis> {
         let now = now.min(MAX_NOW);
-        if self.settings.paused {
-            return None;
-        }
-        let leases = self.next_free_lease(None, self.settings.concurrency, now);
-        let mut wake = self.next_ready(now)?.max(leases).max(self.next_free_unit(now));
-        if wake == now && self.is_held_up(now) {
-            wake += 1;
-        }
-        (wake <= MAX_NOW).then_some(wake)
-    }
-
-    fn next_ready(&self, now: Millis) -> Option<Millis> {
         let ready = match &self.groups {
             Some(groups) => groups.opens(),
             None => self.ready_from(&self.roots),
         };
-        (ready != NEVER).then_some(ready.max(now))
+        if ready == NEVER || self.settings.paused {
+            return None;
+        }
+        let lease = self.next_free_lease(None, self.settings.concurrency, now);
+        let unit = self.settings.rate.map_or(now, |rate| self.rate_log.opens_at(rate, now));
+        Some(ready.max(lease).max(unit)).filter(|&at| at <= MAX_NOW)
+    }
+
+    /// Returns [`next_opening`](Self::next_opening). If a claim must drop expired jobs first at `now`
+    /// ([`needs_settling`](Self::needs_settling)), returns `now + 1`, so that the server can do other work in between.
+    pub fn next_wake(&self, now: Millis) -> Option<Millis> {
+        let now = now.min(MAX_NOW);
+        let opening = self.next_opening(now)?;
+        let wake = if opening == now && self.is_held_up(now) { now + 1 } else { opening };
+        (wake <= MAX_NOW).then_some(wake)
     }
 
     /// Returns the first time, not before `from`, at which a group or all groups together have fewer than `most`
@@ -60,11 +59,6 @@ impl Queue {
         // Usually, one lease must expire. If CONCURRENCY was lowered, several leases must expire.
         let next = first_where(&|time| time > from);
         if is_free(next) { next } else { first_where(&is_free) }
-    }
-
-    fn next_free_unit(&self, now: Millis) -> Millis {
-        let rate = self.settings.rate;
-        rate.map_or(now, |rate| self.rate_log.opens_at(rate, now))
     }
 
     /// Returns the first time after `told` at which a job becomes a dead letter because its lease expires. `told` is

@@ -256,7 +256,7 @@ impl World {
         for &key in &keys {
             let Some(queue) = self.queues.get(&key) else { continue };
             if self.waiting.is_waited_for(&key) {
-                if queue.openings(now) > 0 {
+                if queue.next_opening(now) == Some(now) {
                     break;
                 }
             } else if self.claim(key, count) {

@@ -3,7 +3,7 @@
 use super::{FORGOTTEN_AT_ONCE, FORGOTTEN_BY_USE, Group, Groups, Member, SETTLED_AT_ONCE};
 use crate::model::chunks::{Chunks, NIL};
 use crate::model::queue::job::Job;
-use crate::model::queue::node::{JobNode, Links, Roots, TreeId};
+use crate::model::queue::node::{JobNode, Roots};
 use crate::model::queue::rate::{Rate, RateLog, Taken};
 use crate::model::queue::tree::{self, ServingOrder};
 use crate::model::queue::{Millis, NEVER, Queue, Settings};
@@ -21,15 +21,7 @@ impl Groups {
             name: shared.clone(),
             roots: Roots::EMPTY,
             jobs: 0,
-            node: JobNode {
-                time: 0,
-                seq: 0,
-                priority: 0,
-                links: Links::ALONE,
-                best: NIL,
-                tree: TreeId::Ready,
-                high: [0; 3],
-            },
+            node: JobNode::new((0, 0, 0)),
             opens: NEVER,
             ready: NEVER,
             least_opens: NEVER,
@@ -190,8 +182,7 @@ impl Queue {
         held_until.is_some()
     }
 
-    /// If the job has a group, adds its [`Member`] to a tree of all jobs with a group: the tree with the same
-    /// [`TreeId`] as the job's own tree.
+    /// If the job has a group, adds its [`Member`] to the tree of all groups that corresponds to the job's own tree.
     pub(in crate::model::queue) fn link_member(&mut self, slot: u32) {
         let Some((groups, member)) = membership(&mut self.groups, &self.jobs[slot]) else { return };
         groups.members[member].node = self.jobs[slot].node.clone();

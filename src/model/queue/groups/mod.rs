@@ -59,7 +59,7 @@ use super::query::{JobItems, JobTree};
 use super::rate::{Rate, RateLog};
 use super::returns::Return;
 use super::tree::Item;
-use super::{ALLOCATION, Millis, Queue};
+use super::{ALLOCATION, Millis, Queue, tree};
 use crate::model::chunks::{Chunks, NIL};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -160,9 +160,14 @@ impl Groups {
         }
     }
 
+    /// Returns the number of jobs with a group in a tree.
+    pub fn count_all(&self, id: TreeId) -> u32 {
+        tree::size(&self.members, self.roots[id])
+    }
+
     /// Returns a tree of all jobs with a group.
     pub fn tree_of_all<'a>(&'a self, id: TreeId, returns: &'a Chunks<Return>) -> JobTree<'a> {
-        let items = if id.has_returns() { JobItems::Returns(returns) } else { JobItems::Members(&self.members) };
+        let items = if id.is_of_returns() { JobItems::Returns(returns) } else { JobItems::Members(&self.members) };
         JobTree { items, root: self.roots[id] }
     }
 
@@ -213,18 +218,17 @@ impl Groups {
     }
 }
 
-/// Returns the root of a tree: of all groups, or of the group of `member`. `roots` are the trees of the group without a
-/// name.
+/// Returns the root of a tree: of the group of a member (`NIL`: the group without a name), or of all groups (`None`).
+/// `roots` are the trees of the group without a name.
 pub(super) fn root_mut<'a>(
     roots: &'a mut Roots,
     groups: Option<&'a mut Groups>,
-    member: u32,
-    of_all_groups: bool,
+    member: Option<u32>,
     tree: TreeId,
 ) -> &'a mut u32 {
-    let roots = match groups {
-        Some(groups) if of_all_groups => &mut groups.roots,
-        Some(groups) if member != NIL => &mut groups.table[groups.members[member].group].roots,
+    let roots = match (groups, member) {
+        (Some(groups), None) => &mut groups.roots,
+        (Some(groups), Some(member)) if member != NIL => &mut groups.table[groups.members[member].group].roots,
         _ => roots,
     };
     &mut roots[tree]

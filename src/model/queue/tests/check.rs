@@ -15,7 +15,9 @@ impl Queue {
     /// Returns the maximum number of jobs that a claim can return now. If the number is not 0, a claim returns at least
     /// one job.
     pub fn claimable(&self, now: Millis) -> u64 {
-        if self.is_held_up(now) { 0 } else { self.openings(now) }
+        let now = now.min(MAX_NOW);
+        let is_closed = self.groups.as_ref().is_some_and(|groups| groups.opens() > now);
+        if is_closed || self.is_held_up(now) { 0 } else { self.free(now).min(self.count(now, State::Ready)) }
     }
 
     pub(in crate::model::queue) fn check(&self) {
@@ -116,7 +118,7 @@ impl Queue {
 
     fn check_returns(&self, seen: &[u32]) {
         let mut expected: Vec<u32> =
-            seen.iter().copied().filter(|&slot| self.jobs[slot].node.tree.of_returns().is_some()).collect();
+            seen.iter().copied().filter(|&slot| self.jobs[slot].node.tree.second().is_some()).collect();
         let mut found = Vec::new();
         for roots in self.all_roots() {
             self.check_return_trees(roots, self.order(), false, &mut found);
@@ -145,7 +147,7 @@ impl Queue {
                 let due = job.back_at(&self.settings);
                 assert_eq!(key(&it.node), (due, job.node.priority, job.node.seq));
                 assert_eq!((it.deadline, it.of_all_groups), (job.node.time, of_all_groups));
-                assert_eq!((job.node.tree.of_returns(), it.node.tree), (Some(tree), tree));
+                assert_eq!((job.node.tree.second(), it.node.tree), (Some(tree), tree));
                 let Links { left, right, .. } = it.node.links;
                 let children = || [left, right].into_iter().filter(|&child| child != NIL);
                 let first = children().map(|child| items[child].first_deadline).min();

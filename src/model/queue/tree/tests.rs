@@ -1,23 +1,13 @@
 //! Tests of the serving order.
 
 use super::*;
-use crate::model::queue::node::TreeId;
 use proptest::prelude::*;
 
 fn any_node() -> impl Strategy<Value = JobNode> {
-    let of = |(time, priority, seq)| JobNode {
-        time,
-        seq,
-        priority,
-        links: Links::ALONE,
-        best: NIL,
-        tree: TreeId::Ready,
-        high: [0; 3],
-    };
     // Uses few values, so that many are equal, and extreme values.
     let time = prop_oneof![0..4_u64, Just(1 << 53), 1_700_000_000_000..1_700_000_000_004_u64];
     let priority = prop_oneof![-2..3_i32, Just(i32::MIN), Just(i32::MAX)];
-    (time, priority, 0..4_u64).prop_map(of)
+    (time, priority, 0..4_u64).prop_map(JobNode::new)
 }
 
 proptest! {
