@@ -197,8 +197,8 @@ impl Cluster {
         match how {
             WholeMoves::Valkey => drop(source.run("DEBUG SLOTMIGRATION PREVENT-PAUSE 1")),
             // The process that sends the snapshot waits this many microseconds after each key, and reads the setting
-            // when it starts. With some tens of keys, it takes a few seconds.
-            WholeMoves::Redis => drop(source.run("CONFIG SET rdb-key-save-delay 100000")),
+            // when it starts. With 40 keys, it takes 12 s.
+            WholeMoves::Redis => drop(source.run("CONFIG SET rdb-key-save-delay 300000")),
         }
         self.begin_to_move_whole(how, slot, from, to);
         eventually(3 * PATIENCE, "the snapshot is taken", || match how {
