@@ -74,7 +74,7 @@ fn fill(c: &mut Client) {
     c.run("SELECT 0");
 }
 
-/// Returns the dataset, which must stay as it is. The server has had expiring sets before.
+/// Returns the dataset, which must not change. The server has already had expiring sets.
 fn filled(c: &mut Client) -> Dataset {
     after_scan(c);
     fill(c);

@@ -45,7 +45,7 @@ impl Steps {
 /// Checks that nothing is overdue: no expiring set has an expired member, and no client waits while a job is due.
 fn assert_nothing_is_late(c: &mut Client, worker: &mut Client, clock: &Clock, run: &mut Run) {
     let here = run.here();
-    // The delays of a job for the waiting client and of a member.
+    // A job gets one of these as its delay, and a member gets the same as its lifetime.
     const DELAYS: [(&str, u64); 5] =
         [("1ms", 1), ("900ms", 900), ("10s", 10_000), ("1h", 3_600_000), ("30d", 30 * 86_400_000)];
     let (delay, ms) = DELAYS[run.random.random_range(0..DELAYS.len())];
