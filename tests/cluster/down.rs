@@ -1,4 +1,4 @@
-//! A cluster whose state is `fail` refuses commands, also those of the module's timers. Then the module deletes no
+//! A cluster whose state is `fail` refuses commands, even commands of the module's timers. Then the module deletes no
 //! member, replicates nothing and serves no client. It continues when the cluster is up again.
 
 use testkit::{Client, Cluster, FAR, PATIENCE, assert_drained, eventually};

@@ -74,7 +74,7 @@ fn leases_that_are_renewed_while_their_slot_moves_key_by_key_hold() {
         client.run(&format!("ZEXP.ADD {key} XX AT {FAR}ms b"));
     }
     source.wait_until(ends + 500);
-    // The source still owns all keys, so it deletes members of the keys that it has. The target deletes none.
+    // The source still owns all keys, so it deletes members of the keys that have not moved. The target deletes none.
     for key in last {
         assert_drained(&mut source, key, 1);
     }

@@ -259,8 +259,8 @@ fn fields_have_one_form_and_name_their_unit() {
     assert!(with_unit.len() > 12, "{with_unit:?}");
 }
 
-/// `ZEXP.TTL` returns seconds, as TTL does. A command or option that returns a remaining time in milliseconds has PTTL
-/// in its name.
+/// `ZEXP.TTL` returns seconds, as TTL does. A command or option that returns a TTL in milliseconds has PTTL in
+/// its name.
 #[test]
 fn what_is_named_ttl_is_in_seconds_and_has_a_twin_in_milliseconds() {
     let (_server, mut c) = start();

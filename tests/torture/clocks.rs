@@ -103,8 +103,8 @@ fn time_that_passes_within_a_slice_without_work_calls_for_no_rest() {
     let clock = Clock::new();
     let server = Server::builder().clock(&clock).neighbour().start();
     let mut c = server.client();
-    // During the slice for `first`, the neighbour saves a file, which shows that the slice has begun, and then lets the
-    // server sleep.
+    // During the slice for `first`, the neighbour saves a file and then lets the server sleep. The file shows that the
+    // slice has begun.
     c.run("EVIL.ONCE zexp.expired SAVE");
     c.run("EVIL.ONCE zexp.expired DEBUG SLEEP 2");
     c.run("ZEXP.ADD first 1s a 400d b");
