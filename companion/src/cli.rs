@@ -58,7 +58,7 @@ impl Target {
             let Some(file) = file else { return Ok(None) };
             let read = std::fs::read(file).map_err(|error| format!("{}: {error}", file.display()));
             let is_pem = |text: &Vec<u8>| text.windows(10).any(|ten| ten == b"-----BEGIN");
-            // A file without a certificate would trust no server.
+            // If the file had no certificate, the program would trust no server.
             Ok(Some(read.and_then(|text| {
                 if is_pem(&text) { Ok(text) } else { Err(format!("{} is no PEM file", file.display())) }
             })?))

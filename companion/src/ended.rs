@@ -1,4 +1,4 @@
-//! Serves HTTP until a signal ends the program, with limits for slow clients. Prints to an output that its reader may
+//! Serves HTTP until a signal ends the program, and limits slow clients. Also prints text to a pipe that its reader may
 //! close.
 
 use crate::Failure;
@@ -15,10 +15,10 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Semaphore;
 
-/// The time in which requests in progress must end after a signal.
+/// After a signal, requests in progress have this time to finish.
 const LAST_PAGES: Duration = Duration::from_secs(3);
 
-/// The timeout for the head of a request, from the start of the connection or the previous response.
+/// The timeout for receiving the head of a request. It starts with the connection, and again after each response.
 const HEAD: Duration = Duration::from_secs(10);
 
 /// The timeout for a request's body and its response. It is longer than the timeout of requests to the Redis server.
@@ -49,7 +49,7 @@ pub async fn serve(listener: TcpListener, router: Router) -> Result<(), Failure>
                 http.timer(TokioTimer::new()).header_read_timeout(HEAD).serve_connection(TokioIo::new(socket), service);
             let connection = open.watch(connection);
             tokio::spawn(async move {
-                // A client that breaks HTTP or the timeout gets no response.
+                // If a client violates HTTP or exceeds the timeout, it gets no response.
                 let _ = tokio::time::timeout(CONNECTION, connection).await;
                 drop(place);
             });

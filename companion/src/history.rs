@@ -91,8 +91,8 @@ fn of_server(watch: &Watch, name: &str) -> f32 {
     let info = &watch.now.info;
     let field = |name: &str| info.number(name).map_or(f32::NAN, |number| number as f32);
     let rate = |name: &str| watch.rate(name).map_or(f32::NAN, |rate| rate as f32);
-    // Adds up the queues' own stats, which count a delayed job as ready when it is due. INFO counts jobs by the state
-    // that they were last moved to.
+    // Uses the queues' own stats instead of INFO. ZQ.STATS counts a delayed job as ready as soon as it is due. INFO
+    // does not.
     if let Some(state) = State::parse(name.as_bytes()) {
         return watch.total(state) as f32;
     }

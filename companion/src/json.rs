@@ -1,5 +1,5 @@
-//! Readable JSON: the text with line breaks and indentation between its tokens. Unlike a parser, this keeps the digits
-//! of numbers and the order of members.
+//! Readable JSON: the text with line breaks and indentation between its tokens. Unlike a parser, this module keeps
+//! the digits of numbers and the order of members.
 
 /// The maximum length of the indented output in bytes. Deep nesting makes the output much longer than the input.
 const LONGEST: usize = 512 * 1024;

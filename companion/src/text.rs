@@ -1,17 +1,17 @@
 //! Formatting of numbers, durations and arbitrary bytes.
 
-/// Formats any bytes safely: invalid UTF-8 as `\xff`, and characters that move the cursor, change the writing direction or are invisible as
-/// `\u{202e}`.
+/// Formats any bytes safely. Writes invalid UTF-8 as `\xff`. Writes characters as `\u{202e}` if they are invisible,
+/// move the cursor, or change the writing direction.
 pub fn printable(bytes: &[u8]) -> String {
     shown(bytes, is_unfit)
 }
 
-/// As [`printable`], but keeps line breaks and tabs.
+/// Like [`printable`], but keeps line breaks and tabs.
 pub fn readable(bytes: &[u8]) -> String {
     shown(bytes, |c| !matches!(c, '\n' | '\t') && is_unfit(c))
 }
 
-/// As [`printable`], but different keys have different texts.
+/// Like [`printable`], but different keys have different texts.
 pub fn distinct(bytes: &[u8]) -> String {
     shown(bytes, |c| c == '\\' || is_unfit(c))
 }

@@ -13,10 +13,10 @@ const PAGE: usize = 500;
 /// name.
 pub const MOST_QUEUES: usize = 20_000;
 
-/// If a ready job has waited longer, the views highlight the wait.
+/// If a ready job has waited longer than this, the views highlight the wait.
 pub const WORRYING_WAIT_MS: u64 = 60_000;
 
-/// If the sweeper's lag is longer, the views highlight the lag (docs/operations.md).
+/// If the sweeper's lag is longer than this, the views highlight the lag (docs/operations.md).
 pub const WORRYING_LAG_MS: u64 = 5_000;
 
 #[derive(Clone, Default)]
@@ -116,7 +116,7 @@ impl Watch {
         });
     }
 
-    /// Returns the growth of a field of INFO per second. `None` after the first sample or a restart of the server.
+    /// Returns how much a field of INFO grows per second. `None` after the first sample or a restart of the server.
     pub fn rate(&self, field: &str) -> Option<f64> {
         let before = self.before.as_ref()?;
         let grown = self.now.info.number(field)?.checked_sub(before.info.number(field)?)?;

@@ -1,5 +1,5 @@
-//! `zeitset ui` in a real browser, with a server under load that has many queues and a large one. The test opens every page and uses every
-//! action. `make pictures` stores the pictures in docs/pictures.
+//! `zeitset ui` in a real browser. The server is under load, and has many queues, one of them large. The test opens
+//! every page and uses every action. `make pictures` stores the pictures in docs/pictures.
 
 use crate::support::{Browser, Running, companion, eventually};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -150,8 +150,8 @@ fn click_through(browser: &Browser, server: &Server, c: &mut Client) {
     pictures(browser, &at);
 }
 
-/// A refresh keeps the visitor's focus, selection, ticked boxes and scroll position. If the server is gone, the page
-/// says since when.
+/// A refresh keeps the visitor's focus, selection, ticked boxes and scroll position. If the server stops, the page
+/// shows since when it has not answered.
 #[test]
 fn a_refresh_takes_nothing_from_the_visitor_and_old_figures_say_so() {
     let Some(browser) = Browser::open() else { return };
@@ -288,7 +288,7 @@ fn dead_letters(browser: &Browser, at: &dyn Fn(&str) -> String, c: &mut Client) 
     browser.sees("1 job ready again.");
     assert_eq!(c.text_field("ZQ.GET orders order:4701", "state"), "ready");
 
-    // Removes the dead letters older than an hour (there are none), and then all dead letters.
+    // Removes the dead letters older than an hour, of which there are none. Then removes all dead letters.
     browser.click("details summary");
     browser.fill("input[name=older]", "1h");
     browser.click("button[value=clean]");

@@ -1,5 +1,5 @@
-//! The promises of packaging/ and docs/operations.md on a real server: the metrics of alarms and of the dashboard exist, every alarm is
-//! explained, and the ACL lines allow exactly what they should.
+//! The promises of packaging/ and docs/operations.md on a real server: the metrics of alarms and of the dashboard
+//! exist, every alarm is explained, and the ACL lines allow exactly what they should.
 
 use crate::support::{companion, eventually, printed};
 use serde_json::Value;

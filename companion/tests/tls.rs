@@ -25,7 +25,8 @@ fn certificates(folder: &Path) -> Option<()> {
     Some(())
 }
 
-/// Starts a server with TLS. Returns its port and the folder of its certificates, or `None` if something is not installed.
+/// Starts a server with TLS. Returns its port and the folder of its certificates. Returns `None` if a program is not
+/// installed.
 fn server() -> Option<(Server, u16, PathBuf)> {
     let server = Server::start();
     let folder = server.folder().to_owned();

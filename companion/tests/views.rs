@@ -1,5 +1,5 @@
-//! Views of `zeitset ui`: dead letters by error, workers, charts of a queue and of a limit, readable payloads. (tests/web.rs tests who may
-//! see and change them.)
+//! Views of `zeitset ui`: dead letters by error, workers, charts of a queue and of a limit, readable payloads.
+//! (tests/web.rs tests who may see and change them.)
 
 use crate::support::{Running, companion, eventually, fetch};
 use testkit::{Client, Server, cmd};
@@ -156,7 +156,7 @@ fn a_limit_is_shown_as_it_fills_and_empties() {
         let (legend, heights) = chart(key).expect("a chart");
         assert_eq!((legend.as_str(), heights[0], heights[heights.len() - 1]), ("5", 100.0, 0.0), "{key}");
         assert!(heights.is_sorted_by(|one, next| one >= next), "{key}: {heights:?}");
-        // The units of a LEAKY limit become available gradually. Those of a FIXED window become available all at once.
+        // The units of a LEAKY limit become available gradually, the units of a FIXED window all at once.
         let halfway = heights[heights.len() / 2];
         assert!(if key == "leaky" { (45.0..55.0).contains(&halfway) } else { halfway == 100.0 }, "{key}: {halfway}");
     }

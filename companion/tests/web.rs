@@ -1,4 +1,5 @@
-//! `zeitset ui` over HTTP: the content of the pages, escaping, and who may change what. (tests/browser.rs tests the actions in a browser.)
+//! `zeitset ui` over HTTP: the content of the pages, escaping, and who may change what. (tests/browser.rs tests the
+//! actions in a browser.)
 
 use crate::support::{Running, companion, eventually, fetch};
 use std::io::Write;
@@ -74,7 +75,7 @@ fn every_page_is_served_with_headers_that_forbid_foreign_code() {
     assert_eq!(ui.get("/queue").0, 400);
 }
 
-/// Returns a ring of `slots` slots with one unit each. The newest slot is before `seam`.
+/// Returns a ring of `slots` slots with one unit each. The newest slot precedes the slot `seam`.
 fn ring(first_ms: u64, slots: u64, seam: u64) -> Vec<u8> {
     let age = |place: u64| (place + slots - seam) % slots;
     let slot = |place: u64| [(first_ms + age(place)).to_le_bytes(), (7 + age(place)).to_le_bytes()].concat();
@@ -210,7 +211,7 @@ fn beyond_this_machine_a_password_is_needed() {
     let get = |headers: &[(&str, &str)]| fetch(&ui.address, "GET", "/queues", headers, "");
     let (status, answer) = get(&[]);
     assert!(status == 401 && answer.to_lowercase().contains("www-authenticate: basic"), "{answer}");
-    // The credentials are `x:wrong` and, below, `x:correct horse`.
+    // The header has the credentials `x:wrong`. The header `right` has `x:correct horse`.
     assert_eq!(get(&[("Authorization", "Basic eDp3cm9uZw==")]).0, 401);
     let right = ("Authorization", "Basic eDpjb3JyZWN0IGhvcnNl");
     assert_eq!(get(&[right]).0, 200);

@@ -1,4 +1,4 @@
-//! A cluster whose state is `fail` refuses commands, also those of the module's timers. Then the module deletes no
+//! A cluster whose state is `fail` refuses commands, even commands of the module's timers. Then the module deletes no
 //! member, replicates nothing and serves no client. It continues when the cluster is up again.
 
 use testkit::{Client, Cluster, FAR, PATIENCE, assert_drained, eventually};
@@ -29,7 +29,7 @@ fn a_cluster_that_is_down_sweeps_nothing_and_replicates_nothing() {
         // This slot of the same node has no keys.
         let slot = if cluster.slot("{d}") > 16_000 { 16_000 } else { cluster.slot("{d}") + 1 };
         assert_eq!(cluster.nodes[home].client().int(&format!("CLUSTER COUNTKEYSINSLOT {slot}")), 0);
-        // Enough time to take the cluster down before, even on a busy machine.
+        // Before this time, the test takes the cluster down, even on a busy machine.
         let soon = c.now() + 5000;
         for n in 0..10 {
             c.run(&format!("ZEXP.ADD {{d}}:set AT {soon}ms dead{n} {FAR}ms live{n} {}ms more{n}", FAR + 1));

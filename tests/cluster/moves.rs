@@ -58,7 +58,7 @@ fn leases_that_are_renewed_while_their_slot_moves_key_by_key_hold() {
     let (from, slot) = (cluster.home("{m}"), cluster.slot("{m}"));
     let to = (from + 1) % 3;
     let (mut source, mut target) = (cluster.nodes[from].client(), cluster.nodes[to].client());
-    // The time is long enough to move half of the keys before, even on a slow machine.
+    // Before the members expire, the test moves half of the keys, even on a slow machine.
     let ends = lease(&mut source, 10_000);
     target.run(&format!("CLUSTER SETSLOT {slot} IMPORTING {}", cluster.id(from)));
     source.run(&format!("CLUSTER SETSLOT {slot} MIGRATING {}", cluster.id(to)));
@@ -75,7 +75,7 @@ fn leases_that_are_renewed_while_their_slot_moves_key_by_key_hold() {
         client.run(&format!("ZEXP.ADD {key} XX AT {FAR}ms b"));
     }
     source.wait_until(ends + 500);
-    // The source still owns all keys, so it deletes members of the keys that it has. The target deletes none.
+    // The source still owns all keys, so it deletes members of the keys that have not moved. The target deletes none.
     for key in last {
         assert_drained(&mut source, key, 1);
     }
@@ -105,8 +105,8 @@ fn queues_are_listed_where_their_slot_is() {
     }
 }
 
-/// MIGRATE shifts the TTL, and the target may not correct it until it owns the slot. If the target restarts before, the
-/// module recognizes the set only by the shifted TTL.
+/// MIGRATE shifts the TTL. The target must not correct the TTL before it owns the slot. If the target restarts before
+/// that, the module recognizes the set only by the shifted TTL.
 #[test]
 fn sets_whose_slot_is_still_arriving_when_the_target_is_restarted_are_sets_afterwards() {
     let mut cluster = Cluster::start();

@@ -52,7 +52,7 @@ fn queues_of_earlier_versions_are_refused_and_the_log_says_so() {
     c.script(&[("EXISTS old", "0")]);
 }
 
-/// The boards that were saved, and those that the AOF makes, are equal.
+/// The payload and the AOF of a board create equal boards.
 #[test]
 fn boards_that_0_1_saved_or_wrote_into_an_aof_are_loaded() {
     let server = Server::start();

@@ -65,7 +65,7 @@ fn no_timer_is_armed_on_a_replica() {
 fn replicas_stay_identical_through_everything() {
     let (server, mut c) = start_keeping_aof();
     let (modular, plain) = (Server::builder().replica_of(&server), Server::builder().plain().replica_of(&server));
-    // This server replicates from a replica without the module, which only passes commands on.
+    // The replica `plain` has no module and only passes commands on. This server replicates from it.
     let far = Server::builder().plain().replica_of(&plain);
     let copies_between = !c.copy_loses_the_database();
     for round in 0..60 {
@@ -150,8 +150,8 @@ fn just_past(shift: i64) -> i64 {
     i64::try_from(now.as_millis()).expect("not yet") - 100 - shift
 }
 
-/// The rings have wrapped around and have grown, units were refunded, and half of them have a shorter window. A replica
-/// replies what the master would.
+/// The rings have wrapped around and have grown. Units were refunded, and every other limit has a shorter window. A
+/// replica gives the same replies as the master.
 #[test]
 fn limits_are_the_same_everywhere_byte_for_byte() {
     let (server, mut c) = start_keeping_aof();
@@ -217,8 +217,8 @@ fn the_memory_of_a_replica_does_not_grow_with_heartbeats() {
     assert_agree(&server, &[&replica]);
 }
 
-/// Only INFO and the log tell an operator that a replica differs. A key's name may have any length, and the log must not
-/// interpret it as a format.
+/// Only INFO and the log tell an operator that a replica differs. A key's name may have any length, and the log must
+/// not interpret it as a format.
 #[test]
 fn effects_that_do_not_fit_are_counted_and_the_log_names_the_key() {
     let (server, mut c) = start_keeping_aof();

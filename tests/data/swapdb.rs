@@ -1,8 +1,9 @@
-//! Replicas with `repl-diskless-load swapdb` serve their old dataset while they load the new one, and then serve the new one.
+//! Replicas with `repl-diskless-load swapdb` serve their old dataset while they load the new one, and then serve the
+//! new one.
 
 use testkit::{Client, PATIENCE, Server, assert_agree, assert_drained, eventually};
 
-/// The number of keys with which loading takes five seconds, at 5 ms per key.
+/// With this number of keys, loading takes five seconds: 5 ms per key.
 const KEYS: usize = 1000;
 
 fn start() -> (Server, Server) {
@@ -66,7 +67,7 @@ fn the_old_dataset_is_served_while_the_new_one_is_loaded() {
     assert_agree(&master, &[&replica]);
 }
 
-/// The module has data about the old dataset's set. They must not apply to the set with the same name in the new
+/// The module has data about a set of the old dataset. These data must not apply to a set with the same name in the new
 /// dataset.
 #[test]
 fn an_ordinary_set_that_takes_the_place_of_an_expiring_one_is_left_alone() {

@@ -58,7 +58,7 @@ fn plant(c: &mut Client) {
             format!("ZLB.INCR keep m{n} x {}e-3", n % 11),
         ]
     }));
-    // Some members get another value and then the old one again, which other members have, too.
+    // Some members get another value and then their old value again. Other members have that value, too.
     c.run_all((0..2000).step_by(9).flat_map(|n| {
         [format!("ZLB.INCR last m{n} x 100"), format!("ZLB.INCR last m{n} x -100"), format!("ZLB.REM first m{n}")]
     }));
@@ -95,7 +95,7 @@ fn assert_seen(c: &mut Client, before: &[String], way: &str) {
     }
 }
 
-/// The values go on from where they were: units are still taken, tokens grow, ranks are those of the old order.
+/// The values continue from their earlier state: units are still taken, tokens grow, ranks follow the old order.
 #[track_caller]
 fn go_on(c: &mut Client, before: &[String]) {
     assert_eq!(c.verdict("ZRL.CHECK sliding 100 1000h COST 94").remaining, 0);

@@ -23,7 +23,7 @@ fn documented(section: &str) -> BTreeSet<String> {
     rows(&page(), section).iter().flat_map(|row| code(row[0])).map(str::to_owned).collect()
 }
 
-/// Returns the first block of the section about Prometheus in a language.
+/// Returns the first code block in this language from the section about Prometheus.
 fn prometheus(language: &str) -> String {
     blocks(page().section("Prometheus"), language).remove(0)
 }

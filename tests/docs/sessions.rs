@@ -67,7 +67,7 @@ fn every_recipe_is_in_the_index() {
     }
 }
 
-/// Each master of a cluster has the same number of slots, as `redis-cli --cluster create` assigns them.
+/// The test gives each master the same number of slots, as `redis-cli --cluster create` does.
 #[test]
 fn sixteen_shards_are_spread_over_masters_as_the_recipe_says() {
     let server = Server::builder().config("cluster-enabled yes").start();

@@ -69,8 +69,8 @@ fn no_more_than_the_limit_in_any_window(address: SocketAddr) {
     let mut admitted = admitted.into_inner().expect("no panic");
     assert!(admitted.len() >= 3 * LIMIT, "{} let through in {:?}", admitted.len(), start.elapsed());
     assert!(refused.into_inner().expect("no panic") > 0, "nobody was refused: that was no load");
-    // A unit becomes available one window after its call. So these times differ by the same spans as the calls, by the
-    // server's clock.
+    // Each number is the time of a call plus one window, by the server's clock. So two numbers differ as much as the
+    // times of their calls.
     admitted.sort_unstable();
     for calls in admitted.windows(LIMIT + 1) {
         let span = calls[LIMIT] - calls[0];

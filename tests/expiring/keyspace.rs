@@ -7,7 +7,7 @@ use testkit::{
     start_with_clock,
 };
 
-/// The lifetime of members that expire during a test. It is long enough for the commands that must come before.
+/// The lifetime of members that expire during a test. The test's first commands run within this time.
 const SOON_MS: i64 = 500;
 
 /// Creates a set with a member that expires soon and one that stays.

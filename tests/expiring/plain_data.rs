@@ -29,7 +29,7 @@ fn ordinary_sets(now: i64) -> Vec<(String, Vec<String>, i64)> {
     // The TTL is the marker for another member than the last.
     add("of-the-first".into(), &texts(&[past[0], FAR, FAR + 100_000]), marker);
     add("of-the-middle".into(), &texts(&[FAR - 20_000, FAR, FAR + 20_000]), marker);
-    // A score with a fraction of a ms is rounded up, so this TTL is the marker for the ms before.
+    // The module rounds this score up to FAR + 1 ms. The TTL is the marker for FAR.
     add("fraction".into(), &[past[0].to_string(), format!("{FAR}.5")], marker);
     // These scores are no times.
     add("infinite".into(), &[past[0].to_string(), "+inf".into()], marker);
@@ -46,7 +46,7 @@ fn ordinary_sets(now: i64) -> Vec<(String, Vec<String>, i64)> {
     add("large".into(), &many, -1);
     add("large-offset".into(), &many, marker - 1);
     add("large-past".into(), &many[..500], FAR);
-    // Sets that resemble rate limits of version 0.2, with whole seconds and one ms.
+    // Sets that resemble rate limits of version 0.2: the TTL ends 1 ms or 1001 ms after the last score.
     add("like-a-limit".into(), &texts(&[past[0], FAR]), FAR + 1);
     add("like-a-late-limit".into(), &texts(&[past[0], FAR]), FAR + 1001);
     sets
@@ -74,7 +74,7 @@ fn fill(c: &mut Client) {
     c.run("SELECT 0");
 }
 
-/// Returns the dataset, which must stay as it is. The server has had expiring sets before.
+/// Returns the dataset, which must not change. The server has already had expiring sets.
 fn filled(c: &mut Client) -> Dataset {
     after_scan(c);
     fill(c);

@@ -113,7 +113,7 @@ fn reads_of_a_set_not_yet_restored_say_what_is_live() {
     assert_restored(&mut c, "k", FAR + 9000);
 }
 
-/// The module restores an outdated TTL even while the expired members take the sweeper more than one slice.
+/// The module restores an outdated TTL even while the sweeper needs several slices for the expired members.
 #[test]
 fn a_change_before_or_during_a_backlog_is_restored() {
     const DEAD: usize = 20_000;
@@ -148,7 +148,7 @@ fn the_ttl_is_set_right_with_the_sweeper_switched_off_too() {
     c.script(&[("ZCARD k", "4")]);
 }
 
-/// All members that are left have expired, and their marker would be in the past. A later member makes a marker possible.
+/// All remaining members have expired, and their marker would be in the past. A later member makes a marker possible.
 #[test]
 fn a_later_member_of_a_set_of_expired_members_lives() {
     for (expired, sweep) in

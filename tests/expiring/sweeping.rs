@@ -23,7 +23,7 @@ fn no_member_goes_before_its_time() {
     let base = c.now() + 300;
     c.run_all((0..100).map(|n| format!("ZEXP.ADD k AT {}ms m{n}", base + n * 20)));
     loop {
-        // A member that expires between the two readings of the clock may be counted or not.
+        // If a member expires between the two readings of the clock, it may or may not be counted.
         let before = c.now();
         let members = c.scores("k");
         let expected = (0..100).filter(|n| base + n * 20 > c.now()).count();

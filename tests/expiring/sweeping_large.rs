@@ -7,7 +7,7 @@ use testkit::{
     begin_draining, drained, draining, eventually, plant, start, start_with_clock,
 };
 
-/// The number of expired members with which the slowest sweeper needs seconds.
+/// To delete this number of expired members, the slowest sweeper needs seconds.
 const MANY: usize = 60_000;
 
 /// The timeout for draining a large set on a busy machine.

@@ -1,5 +1,5 @@
 //! While a server has no expiring set, the module gets no events and so costs nothing. The first ZEXP command finds
-//! sets that already exist. The time of this command affects only the use of memory.
+//! sets that already exist.
 
 use testkit::{
     Client, FAR, GRACE_MS, PATIENCE, Server, assert_drained, assert_marked, assert_restored, eventually, plant, start,

@@ -1,5 +1,5 @@
-//! `scripts/need.sh` and `scripts/run.sh --free` report missing programs before anything is built. The tests use fake programs in an
-//! otherwise empty PATH.
+//! `scripts/need.sh` and `scripts/run.sh --free` report missing programs before anything is built. The tests use fake
+//! programs in an otherwise empty PATH.
 
 use super::package::empty_root;
 use std::fs;

@@ -1,5 +1,5 @@
-//! The results of `make deb` and `make install` work, and can be removed without a trace. The tests use a temporary root. `make test-deb`
-//! runs them after building both.
+//! The results of `make deb` and `make install` work, and can be removed without a trace. The tests use a temporary
+//! root. `make test-deb` builds the package and then runs the tests.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -6,8 +6,8 @@ use crate::server::surface::{COMMANDS, ours};
 use redis::Value;
 use testkit::{Client, Server, start};
 
-/// Commands that write and also need the right to read, because their replies contain old data, like ZPOPMIN, INCR and LMPOP. ZADD, EXPIRE
-/// and ZREM need only the right to write.
+/// Commands that write and also need the right to read, because their replies contain old data. ZPOPMIN, INCR and LMPOP
+/// need both rights, too. ZADD, EXPIRE and ZREM need only the right to write.
 const WRITE_AND_TELL: [&str; 9] = [
     "zexp.pop",
     "zrl.check",
@@ -169,7 +169,7 @@ fn a_full_server_refuses_what_would_need_memory_and_nothing_else() {
     for (_, flags, call, _) in COMMANDS {
         if !flags.contains(&"denyoom") {
             c.run(call);
-            // (In a transaction, the server refuses to queue even its own commands.)
+            // (In a transaction, the full server refuses even its own commands.)
             in_a_script(&mut c, call).unwrap_or_else(|error| panic!("{call}: {error}"));
         }
     }
@@ -201,7 +201,7 @@ fn a_replica_serves_readonly_commands_refuses_writes_and_deletes_nothing() {
     assert_eq!(c.reply("DEBUG DIGEST"), before);
 }
 
-/// Like RESTORE, these commands bypass all checks of other commands, such as `maxmemory`.
+/// Like RESTORE, ZQ.APPLY and ZLB.APPLY bypass checks that other commands make, such as `maxmemory`.
 #[test]
 fn effects_are_carried_out_for_those_alone_who_may_restore() {
     let (server, mut c) = start();

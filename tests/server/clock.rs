@@ -7,7 +7,8 @@ use testkit::{Client, Clock, GRACE_MS, Server, assert_drained, start_with_clock}
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// Returns how far the server's wall clock is ahead of this process's, in ms. The error is the duration of a call.
+/// Returns how far the server's wall clock is ahead of this process's, in ms. The result is wrong by the duration of a
+/// call.
 fn ahead(client: &mut Client) -> i64 {
     let ours = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
     client.now() - i64::try_from(ours.as_millis()).expect("of this age")
@@ -64,8 +65,7 @@ fn servers_with_one_clock_agree_and_keep_it_when_they_start_again() {
     assert_ahead(&mut replica.client(), 86_400_000);
     let mut c = master.client();
     c.run("ZEXP.ADD set 1h a");
-    // The child process that rewrites the AOF reads the server's clock, too. A set with a TTL of tomorrow has not
-    // expired for it.
+    // The child process that rewrites the AOF also reads the server's clock. For the child, the set has not expired.
     c.rewrite_aof();
     master.crash_and_restart();
     let mut c = master.client();

@@ -49,7 +49,7 @@ fn what_is_no_instant_is_an_error_in_every_command() {
     let (_server, mut c) = start();
     for instant in ["1d", "5m", "-5", "1.5ms", "4102444800000.5", "2100-01-01", "2100-01-01T00:00:00", "noon"] {
         for (command, made) in given_to_all(&mut c, instant) {
-            // Where a keyword may stand, the word is reported as an unknown keyword instead of an invalid time.
+            // At positions where a keyword is allowed, the error reports an unknown keyword instead of an invalid time.
             assert!(made.starts_with("!ERR "), "{command} AT {instant}: {made}");
         }
         c.script(&[("EXISTS added", "0"), ("ZCARD expired", "1"), ("ZQ.PEEK q DELAYED", "[]")]);

@@ -86,9 +86,9 @@ fn a_million_calls_leave_no_memory_behind() {
     // counts.
     assert!(after.iter().all(|used| used - start < SLACK), "{start}: {after:?}");
     // A leak of a byte per hundred calls would show in each repetition. Memory that grows once shows in one of them.
-    // Growth by 17.6 KB has been observed. This is the size of an internal client with its reply buffer of 16 KB, which
-    // the server uses for a module's calls, events and blocked clients. The server creates another one when it needs
-    // more at once than ever before, and keeps up to eight unused ones.
+    // Growth by 17.6 KB has been observed. This is the size of an internal client with its reply buffer of 16 KB. The
+    // server uses internal clients for a module's calls, events and blocked clients. If it needs more of them at once
+    // than ever before, it creates another one. It keeps up to eight unused ones.
     let mut growth: Vec<_> = after.windows(2).map(|pair| pair[1] - pair[0]).collect();
     growth.sort_unstable();
     assert!(growth[growth.len() / 2] < (CALLS / 100) as i64, "{after:?}");

@@ -2,8 +2,8 @@
 //! the server logs a line. If it panics between a change and its replication, the server exits. Then neither the AOF
 //! nor a replica contains an effect of the call.
 //!
-//! Debug builds panic at keys with two special names: at the first name when they open the key, at the second when they
-//! replicate a change of the key. Release builds do not.
+//! Debug builds panic when they open a key with a special name, or when they replicate a change of a key with another
+//! special name. Release builds do not.
 #![cfg(debug_assertions)]
 
 use std::time::Duration;

@@ -9,7 +9,8 @@ use testkit::{Client, FAR, Stream, show, start};
 
 const STATES: [&str; 4] = ["ready", "delayed", "claimed", "dead"];
 
-/// Creates keys of every kind: a queue with a job in each state and every setting, boards, an expiring set, limits of all algorithms.
+/// Creates keys of every kind: a queue with a job in each state and every setting, boards, an expiring set, limits of
+/// all algorithms.
 fn plant(c: &mut Client) {
     c.run_all([
         "ZQ.CONFIG queue MAXATTEMPTS 7 BACKOFF 90s 2h JITTER 10 AGING 90s MAXLEN 9 DEADLEN 9 DEADTTL 90s CONCURRENCY 9",
@@ -109,7 +110,7 @@ fn reads_of_a_missing_key_answer_as_if_it_were_empty_and_maps_are_null() {
         let empty = match &name[..3] {
             "zq." => c.reply(&of("empty:queue")),
             "zlb" => c.reply(&of("empty:board")),
-            // No set or limit is empty, so another missing key takes its place.
+            // Sets and limits are never empty, so the test compares with another missing key.
             _ => c.reply(&of("missing:too")),
         };
         assert_eq!(missing, empty, "{name}");
@@ -119,7 +120,7 @@ fn reads_of_a_missing_key_answer_as_if_it_were_empty_and_maps_are_null() {
     assert_eq!(nulls.into_iter().collect::<Vec<_>>(), ["zlb.info", "zq.stats", "zrl.info"]);
 }
 
-/// Whichever of a command's keys is of another kind, the command refuses it.
+/// If any of a command's keys is of another kind, the command refuses the call.
 #[test]
 fn keys_of_other_kinds_are_refused_and_left_alone() {
     let (server, mut c) = start();
@@ -258,8 +259,8 @@ fn fields_have_one_form_and_name_their_unit() {
     assert!(with_unit.len() > 12, "{with_unit:?}");
 }
 
-/// `ZEXP.TTL` returns seconds, as TTL does. All other commands return remaining times in milliseconds, and their names
-/// say so, as PTTL does.
+/// `ZEXP.TTL` returns seconds, as TTL does. A command or option that returns a TTL in milliseconds has PTTL in
+/// its name.
 #[test]
 fn what_is_named_ttl_is_in_seconds_and_has_a_twin_in_milliseconds() {
     let (_server, mut c) = start();

@@ -1,5 +1,5 @@
-//! What the server and the loader see of the module: the flags, keys and arities of its commands, and the symbols of the
-//! shared library. (docs/commands.rs compares their documentation.)
+//! What the server and the loader see of the module: the flags, keys and arities of its commands, and the symbols of
+//! the shared library. (docs/commands.rs compares their documentation.)
 
 use super::described::flags_and_categories;
 use redis::Value;

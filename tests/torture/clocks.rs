@@ -45,7 +45,7 @@ impl Steps {
 /// Checks that nothing is overdue: no expiring set has an expired member, and no client waits while a job is due.
 fn assert_nothing_is_late(c: &mut Client, worker: &mut Client, clock: &Clock, run: &mut Run) {
     let here = run.here();
-    // The delays of a job for the waiting client and of a member.
+    // A job gets one of these as its delay, and a member gets the same as its lifetime.
     const DELAYS: [(&str, u64); 5] =
         [("1ms", 1), ("900ms", 900), ("10s", 10_000), ("1h", 3_600_000), ("30d", 30 * 86_400_000)];
     let (delay, ms) = DELAYS[run.random.random_range(0..DELAYS.len())];
@@ -103,8 +103,8 @@ fn time_that_passes_within_a_slice_without_work_calls_for_no_rest() {
     let clock = Clock::new();
     let server = Server::builder().clock(&clock).neighbour().start();
     let mut c = server.client();
-    // During the slice for `first`, the neighbour saves a file, which shows that the slice has begun, and then lets the
-    // server sleep.
+    // During the slice for `first`, the neighbour saves a file and then lets the server sleep. The file shows that the
+    // slice has begun.
     c.run("EVIL.ONCE zexp.expired SAVE");
     c.run("EVIL.ONCE zexp.expired DEBUG SLEEP 2");
     c.run("ZEXP.ADD first 1s a 400d b");

@@ -76,7 +76,8 @@ fn each_member_has_its_own_ttl() {
     assert_marked(&mut c, "at");
 }
 
-/// Random calls with every combination of conditions, which may name a member several times, compared with ZADD.
+/// Compares random calls with ZADD. The calls have every combination of conditions, and may name a member several
+/// times.
 #[test]
 fn conditions_and_repeated_members_mean_what_they_mean_in_zadd() {
     let (_server, mut c) = start();

@@ -45,7 +45,7 @@ fn only_those_count_that_would_be_added() {
     let (_server, mut c) = start();
     c.script(&[
         ("ZEXP.ADD k 5m a 5m b", "2"),
-        // `stranger` is not added because of XX or a past time, so the cap does not refuse the call.
+        // XX or a past time keeps `stranger` from being added, so the cap does not refuse the call.
         ("ZEXP.ADD k XX CAP 2 6m a 6m stranger", "0"),
         ("ZEXP.ADD k CAP 2 AT 1 stranger", "0"),
         ("ZEXP.ADD k CAP 0 AT 1 stranger", "0"),

@@ -94,7 +94,7 @@ fn missing_unknown_repeated_and_contradictory_arguments_are_errors() {
             ("ZEXP.ADD k 5m b 5m", "!ERR "),
             ("ZEXP.ADD k 5m b c", "!ERR "),
             ("ZEXP.ADD missing 5m b -1 c", "!ERR "),
-            // The calls would change nothing. The error names the command that helps.
+            // Calls that would change nothing are errors, too.
             ("ZEXP.POP hash 0", "!WRONGTYPE "),
             ("ZEXP.POP plain 0", "!NOTEXPIRING "),
             ("ZEXP.ADD ordinary CAP 1 AT 1 a", "!NOTEXPIRING key is an ordinary sorted set; use ZEXP.ADOPT "),
@@ -102,7 +102,7 @@ fn missing_unknown_repeated_and_contradictory_arguments_are_errors() {
     );
 }
 
-/// Where a duration, a time or a number stands, wrong ones are refused. The unit tests of the parsers try more.
+/// Invalid durations, times and numbers are errors at every position. The unit tests of the parsers try more.
 #[test]
 fn wrong_durations_times_and_numbers_are_errors_wherever_they_stand() {
     // A lifetime may be too large although it is a number, because it is added to the time.

@@ -2,7 +2,7 @@
 
 use testkit::{Stream, Witness, assert_agree, start, start_keeping_aof};
 
-/// The event has the name of the command, and that of ZLB.APPLY the name of the effect.
+/// The event of a command has the command's name. The event of ZLB.APPLY has the name of the effect.
 #[test]
 fn final_values_are_replicated_and_nothing_for_nothing() {
     let (server, mut c) = start_keeping_aof();

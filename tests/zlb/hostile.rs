@@ -20,7 +20,7 @@ fn false_lengths_allocate_little_memory() {
     c.run("ZLB.CREATE one DIM x");
     c.run("ZLB.SET one a 1");
     let payload = Payload::of(&mut c, "one");
-    // The opcode 2 precedes a number, and the opcode 5 a string. The number of members precedes the only block.
+    // The opcode 2 precedes a number. The opcode 5 precedes a string. The number of members precedes the only block.
     let block = payload.body.len() - 1 - 1 - 3 - 1;
     assert_eq!(payload.body[block - 2..block + 2], [2, 1, 5, 3], "{:02x?}", payload.body);
     let used = c.info_number("memory", "used_memory");

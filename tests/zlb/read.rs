@@ -19,7 +19,7 @@ fn members_ranks_and_ranges() {
         c.script(&[
             ("ZLB.GET b a", "[[0 9]]"),
             ("ZLB.GET b g nobody c g", "[[6 1] nil [2 7] [6 1]]"),
-            // Three ways to count equals.
+            // Three ways to count members with equal values.
             ("ZLB.RANK b a DENSE", "0"),
             ("ZLB.RANK b c", "2"),
             ("ZLB.RANK b c COMPETITION", "1"),
@@ -63,7 +63,7 @@ fn members_ranks_and_ranges() {
         ]);
     }
     assert_eq!(c.trace("b"), before);
-    // A newcomer gets the rank that RANKOF has told.
+    // A new member gets the rank that RANKOF has returned.
     c.script(&[("ZLB.SET b new 7", "1"), ("ZLB.RANK b new", "4")]);
 }
 
@@ -104,7 +104,7 @@ fn wrong_arguments_are_errors() {
         ("ZLB.RANKOF b 7.0", "!ERR value is not an integer"),
         ("ZLB.RANKOF missing 1 x", "!ERR value is not a valid float"),
     ]);
-    // DENSE and COMPETITION belong to WITHRANK.
+    // DENSE and COMPETITION are allowed only directly after WITHRANK.
     for call in ["ZLB.RANGE b 0 -1", "ZLB.AROUND b a 1"] {
         for options in [
             "DENSE",

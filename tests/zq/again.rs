@@ -5,7 +5,7 @@ use redis::Value;
 use std::time::Duration;
 use testkit::{Client, PATIENCE, Server, assert_agree, eventually, show, start, start_pair, start_with_clock};
 
-/// Returns the state and the payload of job `a`, and the payload of the push that waits for its end.
+/// Returns the state and the payload of job `a`, and the payload of a push that waits for the end of its claim.
 fn job(c: &mut Client, key: &str) -> (String, String, Option<String>) {
     let Value::Array(fields) = c.run(&format!("ZQ.GET {key} a")) else { panic!("a job") };
     let field = |name: &str| {
@@ -23,7 +23,7 @@ fn is_ready(payload: &str) -> (String, String, Option<String>) {
     ("ready".into(), payload.into(), None)
 }
 
-/// Creates a claimed job `a` in `q`, for which another push waits. Returns the token.
+/// Creates a claimed job `a` in `q`, and pushes `a` again with AGAIN. Returns the token of the claim.
 fn claimed(c: &mut Client, options: &str, lease: &str) -> i64 {
     c.run(&format!("ZQ.PUSH q one ID a {options}"));
     let token = c.claim(&format!("ZQ.CLAIM 1 q LEASE {lease}"));

@@ -200,7 +200,8 @@ fn several_keys_and_databases() {
     assert_eq!(other.receive_id(), "b");
 }
 
-/// While the server is busy, two jobs become due. Then it reads a claim before the timer can wake the waiting client.
+/// While the server is busy, two jobs become due. Then the server reads a claim before its timer can wake the waiting
+/// client.
 #[test]
 fn a_newcomer_waits_behind_clients_that_were_not_woken_yet() {
     let (server, _c) = start();

@@ -36,7 +36,7 @@ fn assert_gets(client: &mut Client, id: &str) {
 
 const WAIT: &str = "ZQ.CLAIM 1 q LEASE 1m BLOCK 0";
 
-/// A timer counts by the monotonic clock, and is not told that the wall clock was set.
+/// A timer counts by the monotonic clock. No event tells the module that the wall clock was set.
 #[test]
 fn clients_that_wait_learn_that_the_wall_clock_was_set_forward() {
     let mut world = start();
@@ -53,7 +53,7 @@ fn clients_that_wait_learn_that_the_wall_clock_was_set_forward() {
     }
 }
 
-/// A timer of the server is armed for a time of the clock before the step.
+/// Before the step of the wall clock, the server's timer was armed for a time on that clock.
 #[test]
 fn a_job_due_soon_is_served_on_time_after_the_wall_clock_was_set_back_and_forward() {
     let mut world = start();

@@ -1,4 +1,4 @@
-//! ZQ.EXTEND and ZQ.NACK. The unit tests of the model try what ends a token.
+//! ZQ.EXTEND and ZQ.NACK. The unit tests of the model test which calls make a token invalid.
 
 use redis::Value;
 use testkit::{Stream, start};

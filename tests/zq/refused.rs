@@ -44,7 +44,7 @@ fn nobody_is_served(server: &Server, c: &mut Client, clock: &Clock, error: &str)
     assert!(c.reply("ZQ.GET q j0").contains("'attempts' 0"));
 }
 
-/// Lets the jobs become due, and the server's timers and cron run.
+/// Lets the jobs become due. Lets the server's timers and cron run.
 fn pass_an_hour(c: &mut Client, clock: &Clock) {
     clock.advance(HOUR);
     let later = c.now() + 500;

@@ -4,8 +4,8 @@ use super::blocking::{WAIT, blocked};
 use std::time::{Duration, Instant};
 use testkit::{Client, PATIENCE, eventually, start};
 
-/// If a woken client has not claimed within two seconds, the module checks the key again. A shorter time shows that no
-/// such check was needed.
+/// If a woken client has not claimed within two seconds, the module checks the key again. A shorter time proves that
+/// the module needed no such check.
 const AT_ONCE: Duration = Duration::from_millis(1500);
 
 const BOTH: &str = "ZQ.CLAIM 2 z-high a-low LEASE 1m BLOCK 0";
@@ -65,8 +65,8 @@ fn clients_are_served_from_their_first_queue_that_has_a_job() {
     }
 }
 
-/// A client that waits for two queues gets a job of the first queue, unless clients that came earlier take all its
-/// jobs. Then it gets a job of the second queue.
+/// A client that waits for two queues gets a job of the first queue. If earlier clients take all jobs of the first
+/// queue, it gets a job of the second queue.
 #[test]
 fn a_client_takes_a_job_of_its_lesser_queue_only_when_its_first_has_none_for_it() {
     let (server, mut c) = start();
@@ -147,7 +147,7 @@ fn the_next_in_line_is_served_at_once_when_the_first_closes_its_connection_meanw
     }
 }
 
-/// The client gets an error as in BLPOP of Redis 7.2 and later.
+/// A client that may not claim any more gets an error, as in BLPOP of Redis 7.2 and later.
 #[test]
 fn a_client_that_may_not_claim_any_more_gets_an_error_and_the_next_one_the_job() {
     let (server, mut c) = start();

@@ -9,7 +9,7 @@ fn dump() -> Vec<u8> {
     c.dump("q")
 }
 
-/// Checks that the module lists the queue soon, and follows its name after plain commands.
+/// Checks that the module soon lists the queue, and updates the list after plain commands.
 fn is_followed(c: &mut Client) {
     eventually(PATIENCE, "the queue is known", || c.reply("ZQ.LIST") == "['q']");
     c.script(&[("RENAME q r", "+OK"), ("ZQ.LIST", "['r']"), ("COPY r s", "1"), ("ZQ.LIST", "['r' 's']")]);

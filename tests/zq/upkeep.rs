@@ -6,7 +6,7 @@ use testkit::{
     Client, PATIENCE, Server, Stream, assert_agree, eventually, start_keeping_aof, start_pair, start_with_clock,
 };
 
-/// The maximum delay of the upkeep with little work, for a debug build on a busy machine.
+/// If the upkeep has little work, its delay is shorter than this, even in a debug build on a busy machine.
 const SOON: Duration = Duration::from_secs(30);
 
 /// Pushes jobs to `key` and claims each for its last attempt. The leases expire after `lease`.

@@ -98,8 +98,8 @@ fn peek_answers_what_check_would_and_takes_nothing() {
     assert_eq!(c.verdict("ZRL.PEEK k 5 10m COST 6").retry_after, -1);
 }
 
-/// In every algorithm, a denied call writes, replicates and announces nothing. An admitted call is one command and one
-/// event, except for SLIDING, whose TTL moves in a command of its own.
+/// In every algorithm, a denied call writes, replicates and announces nothing. An admitted call is replicated as one
+/// command and sends one event. If the TTL of a SLIDING limit changes, a second command replicates the TTL.
 #[test]
 fn all_observers_learn_of_admitted_calls_and_of_no_denied_one() {
     let (server, mut c) = start();

@@ -148,7 +148,7 @@ fn assert_refused(c: &mut Client, key: &str, own: &str, error: &str) {
     }
 }
 
-/// Which strings are limits, and of which algorithm, is defined by the unit tests of the model.
+/// The unit tests of the model define which strings are limits, and of which algorithm.
 #[test]
 fn keys_of_other_kinds_and_of_other_algorithms_are_refused_and_left_alone() {
     let (server, mut c) = start();

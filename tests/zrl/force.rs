@@ -1,4 +1,4 @@
-//! FORCE takes units even if they do not fit, which makes a debt. No unit is available before the debt is paid.
+//! FORCE takes units even if they do not fit, and so creates a debt. No unit is available before the debt is paid.
 
 use testkit::{Stream, start};
 

@@ -85,7 +85,8 @@ fn it_shows_only_keys_of_the_database_that_the_caller_may_read() {
     assert_eq!(reply, redis::Value::Int(0));
 }
 
-/// RESET clears counts of other clients, so the ACL treats it as a write. A replica has its own counts, and is read-only.
+/// RESET clears counts of other clients, so the ACL treats it as a write. A replica has its own counts, and is
+/// read-only.
 #[test]
 fn reset_needs_the_right_to_write_limits_and_works_on_a_replica() {
     let (server, mut c) = start();

@@ -48,7 +48,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// Parses `[id, due_ms, priority, attempts, payload]`, with WITHLEASE followed by `worker, token, deadline_ms`.
+    /// Parses `[id, due_ms, priority, attempts, payload]`. With WITHLEASE, `worker, token, deadline_ms` follow.
     pub fn listed(state: State, value: &Value) -> Option<Job> {
         let [id, due, priority, attempts, payload, lease @ ..] = reply::array(value) else { return None };
         // A claim's token is the time of the claim in µs, or slightly later.

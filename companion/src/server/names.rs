@@ -3,7 +3,7 @@
 use super::{Key, Server, reply};
 use redis::{RedisError, RedisResult};
 
-/// Returns why queues cannot be listed, for display.
+/// Returns the reason for which queues cannot be listed, for display.
 pub fn unlisted(error: &RedisError) -> String {
     match super::message(error) {
         // The server's own message contains the whole command.
@@ -15,7 +15,7 @@ pub fn unlisted(error: &RedisError) -> String {
 }
 
 impl Server {
-    /// Returns at most `count` names of queues after `after` in byte order.
+    /// Returns the next names of queues after `after`, in byte order. Returns at most `count` names.
     pub async fn queues_after(&self, after: &[u8], count: usize) -> RedisResult<Vec<Key>> {
         let count = count.to_string();
         let mut words: Vec<&[u8]> = vec![b"ZQ.LIST"];

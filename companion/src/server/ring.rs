@@ -1,5 +1,5 @@
-//! When the units of a SLIDING limit become available again, read from its string (docs/formats.md). At most a few
-//! kilobytes of the string are read.
+//! Reads the string of a SLIDING limit (docs/formats.md) to find out when its units become available again. At most a
+//! few kilobytes of the string are read.
 
 use super::{Server, reply};
 use redis::{Pipeline, RedisResult, Value, pipe};

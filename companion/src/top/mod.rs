@@ -1,6 +1,6 @@
 //! The terminal view.
 //!
-//! `look` has the data of a view, `picture` formats it, `keys` has the operator's choices, and `screen` is the terminal.
+//! `look` has the data of a view, `picture` formats it, `keys` has the operator's choices, `screen` is the terminal.
 
 mod keys;
 mod look;

@@ -56,8 +56,8 @@ const fn column(title: &'static str, width: usize, order: Order) -> Column {
     Column { title, width, order }
 }
 
-/// The columns of the table of queues after the name. A width includes the blank before the column. In a terminal of 80
-/// columns, 29 columns are left for the name.
+/// The columns of the queues' table, without the column of names. A width includes the blank before the column. In a
+/// terminal of 80 columns, 29 columns are left for the name.
 const COLUMNS: [Column; 7] = [
     column("READY", 7, Order::Ready),
     column("DELAYED", 8, Order::Delayed),

@@ -88,7 +88,7 @@ async fn question(app: &App, query: &Query, key: &[u8], selected: usize) -> Resu
     }
 }
 
-/// Returns a page with a question. Its form has the fields of the submitted form and adds the answer.
+/// Returns a page with a question. The form on this page has the submitted fields and adds the answer.
 async fn ask(app: &App, query: &Query, key: &[u8], question: &str, told: usize) -> Markup {
     let body = html! {
         h1 { (question) }
@@ -120,7 +120,7 @@ fn bad(why: &str) -> Problem {
     Problem::new(StatusCode::BAD_REQUEST, why)
 }
 
-/// Performs an action. Returns the name of the result and the number of jobs that it affected.
+/// Performs an action. Returns the name of the result and the number of affected jobs.
 async fn perform(app: &App, query: &Query, key: &[u8], ids: &[Vec<u8>]) -> Result<(&'static str, u64), Problem> {
     let action = query.text("do");
     let of_ids = matches!(action.as_str(), "retry" | "promote" | "delete" | "change");

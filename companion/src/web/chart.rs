@@ -68,7 +68,7 @@ pub struct Line {
     pub points: Vec<(u64, f64)>,
 }
 
-/// Returns the first and the last time of all lines.
+/// Returns the earliest and the latest time of all points.
 fn ends(lines: &[Line]) -> (u64, u64) {
     let times = || lines.iter().flat_map(|line| &line.points).map(|(at_ms, _)| *at_ms);
     (times().min().unwrap_or_default(), times().max().unwrap_or_default())

@@ -10,8 +10,8 @@ use redis::RedisResult;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// The maximum number of dead letters to read, oldest first, and the total size of their payloads in bytes at which
-/// reading stops. ZQ.GET cannot return the error without the payload.
+/// Dead letters are read from the oldest on. Reading stops after this number of dead letters, or when their payloads
+/// have this size in bytes. (ZQ.GET cannot return the error without the payload.)
 const LOOKED_AT: usize = 1_000;
 const MOST_FETCHED: usize = 2 * 1024 * 1024;
 

@@ -58,8 +58,7 @@ async fn refusal(app: &App, method: Method, headers: HeaderMap) -> Option<Respon
         let why = "This page only reads. Start it with --write to allow actions.";
         return Some(Problem::new(StatusCode::FORBIDDEN, why).into_response());
     }
-    // Behind a proxy, the `Host` header may differ from the name in the browser. Then `--host` gives the browser's
-    // name.
+    // A proxy may send another name in `Host` than the browser's address has. `--host` gives the browser's name.
     let is_own = |name: &str| name == host || app.settings.hosts.iter().any(|known| known.eq_ignore_ascii_case(name));
     let is_foreign = |origin: &str| !origin.split_once("://").is_some_and(|(_, name)| is_own(name));
     if text(headers, header::ORIGIN).is_some_and(is_foreign) {

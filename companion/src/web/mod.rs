@@ -3,12 +3,14 @@
 //! - `guard`: checks of requests, and response headers.
 //! - `query`: parameters as bytes, since keys are bytes.
 //! - `layout`, `chart`, `parts`: the parts of pages.
-//! - `overview`, `queues`, `queue` with `errors`, `groups` and `settings`, `job`, `workers`, `limits`, `sets`, `boards`: the pages.
+//! - `overview`, `queues`, `queue` with `errors`, `groups` and `settings`, `job`, `workers`, `limits`, `sets`,
+//!   `boards`: the pages.
 //! - `actions`: the actions that `--write` allows.
 //!
 //! Links are relative and all pages are in one folder, so a proxy may serve them below any path.
 //!
-//! Pages are complete without a script. A short script reloads the page every few seconds and replaces the parts that have changed.
+//! Pages are complete without a script. A short script reloads the page every few seconds and replaces the parts that
+//! have changed.
 
 mod actions;
 mod boards;

@@ -43,7 +43,7 @@ const SETTINGS: &[Setting] = &[
     setting("ORDERED", &["ordered"], "Groups in order", "yes: one job of a group at a time, in the order of pushes"),
 ];
 
-/// Formats a setting for ZQ.CONFIG: `10s 1h`. `None` if the module does not have it.
+/// Formats a setting for ZQ.CONFIG: `10s 1h`. `None` if the module lacks the setting.
 fn value(setting: &Setting, queue: &Queue) -> Option<String> {
     let words = setting.fields.iter().map(|field| {
         let value = queue.other(field)?;
@@ -80,7 +80,7 @@ pub fn show(app: &App, key: &[u8], queue: &Queue) -> Markup {
                 label {
                     span { (setting.name) }
                     input name=(setting.keyword) value=(value) spellcheck="false";
-                    // The value when the page was created. Only fields that differ from it are sent to the server.
+                    // The value when the page was created. Only changed values are sent to the server.
                     input type="hidden" name={ "was-" (setting.keyword) } value=(value);
                     small { (setting.what) }
                 }

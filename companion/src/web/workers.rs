@@ -1,5 +1,5 @@
-//! Workers, by their names in ZQ.CLAIM (AS). For each worker: its claimed jobs, since when they are claimed, and when
-//! their leases expire.
+//! Workers, by their names in ZQ.CLAIM (AS). Each worker has its claimed jobs, with the time of the claim and the end
+//! of the lease.
 
 use super::parts::{moment, name};
 use super::query::{Query, encoded, link};
@@ -89,7 +89,7 @@ fn table(workers: &Workers, now_ms: u64) -> Markup {
             div.scroll { table {
                 thead { tr { th { "Worker" } th.number { "Jobs" } th { "Oldest claim" } th { "Next lease expires" } th { "Queues" } } }
                 tbody { @for (worker, held) in workers.iter().take(ROWS) { tr {
-                    // Claims without AS have an empty name, which has a page, too.
+                    // The worker of claims without AS has an empty name. It has a page, too.
                     td { a href={ "workers?worker=" (encoded(worker)) } {
                         @if worker.is_empty() { "without a name" } @else { (name(worker)) }
                     } }

@@ -1,4 +1,5 @@
-//! Random hostile input: commands ([`commands`]), payloads of RESTORE ([`payloads`]), sorted sets ([`sorted_sets`]), strings ([`strings`]).
+//! Random hostile input: commands ([`commands`]), payloads of RESTORE ([`payloads`]), sorted sets ([`sorted_sets`]),
+//! strings ([`strings`]).
 //!
 //! `make test` runs a fixed number of inputs from a fixed seed. With FUZZ_SECONDS=600, as in `make torture`, each test
 //! runs for 600 s from a new seed. `FUZZ_SEED` sets the seed. Each test prints its seed, also in the message of a

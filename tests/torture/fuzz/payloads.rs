@@ -204,7 +204,7 @@ fn reload(c: &mut Client) {
     c.run("UNLINK copy");
 }
 
-/// Calls all commands on a queue, reads first. The queue may be invalid for a call, but each call must get a reply.
+/// Calls all commands on a queue, beginning with reads. A call may be invalid for the queue, but must get a reply.
 fn use_queue(c: &mut Client) {
     c.run("ZQ.STATS r");
     c.run("ZQ.CONFIG r");

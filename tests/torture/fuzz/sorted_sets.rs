@@ -55,8 +55,8 @@ const SCORES: [&str; 26] = [
     "4102444800000x",
 ];
 
-/// Returns the payload of a sorted set as a listpack. Members and scores are stored as strings, and the server accepts
-/// any.
+/// Returns the payload of a sorted set as a listpack. Members and scores are stored as strings. The server accepts any
+/// string.
 fn payload(entries: &[(&[u8], &str)], tail: &[u8]) -> Vec<u8> {
     let mut list = vec![0; 6];
     for text in entries.iter().flat_map(|(member, score)| [*member, score.as_bytes()]) {

@@ -83,7 +83,7 @@ fn words(random: &mut StdRng) -> Vec<u8> {
     text
 }
 
-/// Returns the string of a limit that ZRL commands have written.
+/// Creates a limit with ZRL commands, and returns its string.
 fn genuine(random: &mut StdRng, c: &mut Client) -> Vec<u8> {
     let call =
         ["ZRL.CHECK k 9 100w", "ZRL.CHECK k 9 100w COST 2 FIXED", "ZRL.CHECK k 9 100w LEAKY", "ZRL.THROTTLE k 9 9 99"];

@@ -2,8 +2,8 @@
 //! of the module under test. It is only for tests (tests/torture/neighbour/mod.rs) and is not shipped.
 //!
 //! - `EVIL.ON events command [argument ...]`: runs the command in every event with this name (`zadd`), in events whose
-//!   names begin so (`zexp.*`), or in all events (`*`). `{key}` in an argument stands for the event's key. Each call adds
-//!   a rule to the earlier ones.
+//!   names begin so (`zexp.*`), or in all events (`*`). `{key}` in an argument stands for the event's key. Each call
+//!   adds a rule to the earlier ones.
 //! - `EVIL.ONCE ...`: the same, but only for the next such event.
 //! - `EVIL.TIMER duration`: arms a timer that does nothing. The duration is in ms.
 //! - `EVIL.OFF`: removes all rules. Replies how many commands ran since the last EVIL.OFF.
