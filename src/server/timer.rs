@@ -52,7 +52,6 @@ impl Timer {
         }
     }
 
-    /// Arms, disarms or keeps the timer, as `alarm` says.
     pub fn set(&'static self, ctx: &Context, alarm: Alarm) {
         match alarm {
             Alarm::AsItIs => {}
