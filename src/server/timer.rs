@@ -2,8 +2,8 @@
 //!
 //! The server keeps the timers of all modules in one list. The list is ordered by the wall clock, but the server waits
 //! for the first timer by the monotonic clock. For example, another module's timer is due in one hour, and the wall
-//! clock is set forward by two hours. A timer that this module arms then comes after the other timer in the list, and
-//! does not fire for an hour. So the cron job checks whether this module's timers are due, and runs their tasks
+//! clock is set forward by two hours. Timers that this module arms afterwards come after the other timer in the list,
+//! and do not fire for an hour. So the cron job checks whether this module's timers are due, and runs their tasks
 //! ([`Timer::catch_up`]).
 
 use super::context::Context;
