@@ -2,15 +2,16 @@
 //!
 //! [`check`] opens a set for writing, restores its marker, and notes the time of the next check. In a slice of the
 //! sweeper, it also deletes expired members. A slice checks the due sets, longest overdue first, until its time is up.
-//! The slice reads the clock every few dozen deletions. If due sets remain, the next slice follows after a rest. With a
-//! backlog, slices are more frequent, up to a share of one core, but not longer.
+//! The slice reads the clock every few dozen deletions. If due sets remain, the next slice follows after a rest. A
+//! backlog makes slices more frequent but not longer. Together they use at most the share of one core that the
+//! setting `sweep-max-duty` allows.
 //!
 //! A plain command may add a member that expires after the key's TTL. The server would then delete live members
 //! together with the key. So the cron job restores the markers of dirty sets even if active expiry is off.
 //!
 //! The module changes a key only if [`Context::may_change`] allows it. Keyspace events run code of other modules. So
-//! the module sends the events last, after it has made and noted all changes, and uses no data that it read before the
-//! events.
+//! the module first makes and notes all changes, and then sends the events. After the events, the module uses no data
+//! that it read before them.
 
 use super::timed_set::{Removed, TimedSet};
 use super::tracker;

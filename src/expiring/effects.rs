@@ -1,4 +1,5 @@
-//! Replication and keyspace events of sorted sets. Replicas and the AOF get the server's own commands with absolute values.
+//! Replication and keyspace events of sorted sets. Replicas and the AOF get the server's own commands with absolute
+//! values.
 
 use crate::config;
 use crate::model::time::{self, Decimal, Millis};
@@ -35,8 +36,8 @@ impl<'c> Effects<'c> {
         Effects { ctx, name, events: PendingEvents::default() }
     }
 
-    /// Replicates additions and then removals of members. In the other order, a removal could empty the set, and the set
-    /// would lose its TTL.
+    /// Replicates additions and then removals of members. In the other order, a removal could empty the set, and the
+    /// set would lose its TTL.
     pub fn members(&mut self, put: &[(MemberName<'_>, f64)], removed: &[MemberName<'_>]) {
         if !put.is_empty() {
             let scores: SmallVec<[_; 1]> = put.iter().map(|(_, score)| score_text(*score)).collect();
@@ -70,7 +71,8 @@ impl<'c> Effects<'c> {
     pub fn expiry(&mut self, gone: &[Element], first: Option<f64>) {
         let Some(last) = gone.last().map(|element| element.score) else { return };
         let whole = match first {
-            // RESTORE accepts sets whose members are out of order. In such a set, a score range would miss some members.
+            // RESTORE accepts sets whose members are out of order. In such a set, a score range would miss some
+            // members.
             _ if !gone.is_sorted_by(|one, next| one.score <= next.score) => 0,
             // If members with the highest removed score remain, a score range would also remove them. So ZREM names the
             // removed members with this score.
@@ -88,7 +90,7 @@ impl<'c> Effects<'c> {
         self.events.add(EventClass::Module, c"zexp.expired");
     }
 
-    /// Replicates the removal of the key, all of whose members have expired.
+    /// Replicates the removal of a set whose members have all expired.
     pub fn unlink(&mut self) {
         self.ctx.replicate(c"UNLINK", &[self.name]);
         self.key(true, None);

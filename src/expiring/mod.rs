@@ -4,11 +4,11 @@
 //! server's own commands and absolute values, and sends the keyspace events.
 //!
 //! Reads ignore expired members. [`check`] deletes them, and restores the markers of sets that plain commands changed.
-//! The [`tracker`] stores which sets exist, and the time of the next check of each set (its model is
-//! [`crate::model::tracking`]). The module's own commands, events ([`watch`]) and the keyspace [`scan`] inform the
+//! The [`tracker`] stores which sets exist, and when to check each set next. The tracker's model is
+//! [`crate::model::tracking`]. The module's own commands, events ([`watch`]) and the keyspace [`scan`] inform the
 //! tracker of sets.
 //!
-//! Of the following files, each uses only the files before it: [`effects`], [`scan`], [`tracker`], [`TimedSet`],
+//! Each of these files uses only the files listed before it: [`effects`], [`scan`], [`tracker`], [`TimedSet`],
 //! [`check`], [`watch`].
 
 pub mod check;

@@ -1,6 +1,7 @@
-//! The keyspace scan. It reads all keys of all databases repeatedly and finds every expiring set, however it was created.
+//! The keyspace scan. It reads all keys of all databases repeatedly and finds every expiring set, however the set was
+//! created.
 //!
-//! There are two kinds of scans. A first scan runs in slices of the sweeper, one after the other. It begins in three
+//! There are two kinds of scans. A first scan runs in consecutive slices of the sweeper. It begins in three
 //! cases: a dataset or the module was loaded, a replica became a master, or the module subscribed to events because the
 //! first expiring set appeared. A first scan also recognizes sets whose marker was not restored in time: before the
 //! snapshot was taken, before the former master failed, or before the module subscribed. All other scans read a few
@@ -40,7 +41,7 @@ pub struct Scan {
 /// A sorted set that has a TTL.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Seen {
-    /// The TTL is the marker. The set is due at this time.
+    /// The TTL is the marker. The value is the time at which the set is due.
     Marked(Millis),
     Unmarked {
         ttl: Millis,

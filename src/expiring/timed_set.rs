@@ -138,10 +138,10 @@ impl<'k> TimedSet<'k, Reading> {
 }
 
 /// `put` and `remove` change the set immediately. [`commit`](TimedSet::commit) replicates these changes and sends the
-/// keyspace events. `sweep` replicates its own changes, and returns the events for the caller to send. A caller that opens
-/// an existing set for writing must call one of these two functions, unless it returns an error.
+/// keyspace events. `sweep` replicates its own changes, and returns the events for the caller to send. A caller that
+/// opens an existing set for writing must call `commit` or `sweep`, unless the caller returns an error.
 impl<'k> TimedSet<'k, Writing> {
-    /// Opens a set to restore its marker and delete its expired members. The module chose this key, not a client. So
+    /// Opens a set to restore its marker and delete its expired members. The module, not a client, chose this key. So
     /// the function accepts only a set that has the marker or is dirty.
     pub(super) fn to_check(ctx: &'k mut Context, name: Str<'k>) -> Result<TimedSet<'k, Writing>, Error> {
         TimedSet::of(Key::open_notouch(ctx, name), name, |ctx, _, ttl| tracker::is_dirty(ctx, name, ttl))
@@ -176,9 +176,10 @@ impl<'k> TimedSet<'k, Writing> {
         self.removed.push(member);
     }
 
-    /// Restores the marker, and if `deletes` is true, removes the members that have expired by `now`, lowest score first.
-    /// Stops when `is_time_up` returns true, which is called every [`CHUNK`] members. If all members have expired, leaves
-    /// [`UNLINKED_AT_ONCE`] members, or removes the key if it has no more members than that. Closes the key.
+    /// Restores the marker. If `deletes` is true, also removes the members that have expired by `now`, lowest score
+    /// first. Calls `is_time_up` after every [`CHUNK`] members, and stops when `is_time_up` returns true. If all
+    /// members have expired, a set of at most [`UNLINKED_AT_ONCE`] members is unlinked, and a larger set is drained to
+    /// this size. Closes the key.
     ///
     /// Does not set a marker in the past, because the server would then remove all members at once.
     ///
@@ -231,7 +232,7 @@ impl<'k> TimedSet<'k, Writing> {
         (ctx, Removed { gone: gone.len() as u64, first, is_marked: marker.is_some(), events })
     }
 
-    /// Removes the key, all of whose members have expired.
+    /// Unlinks a set whose members have all expired.
     fn unlink(self) -> (&'k mut Context, Removed) {
         let (name, gone) = (self.name, self.len());
         let ctx = self.set.key.unlink();
@@ -280,13 +281,13 @@ impl<'k> TimedSet<'k, Writing> {
     }
 
     /// Returns the key's TTL after the changes. If the key was missing, or if members were removed, this function reads
-    /// the TTL from the server. The set may have been empty in between, and then the key has lost its TTL.
+    /// the TTL from the server. If the changes made the set empty for a moment, the key has lost its TTL.
     fn ttl_now(&self) -> Option<Millis> {
         if self.highest.is_some() && self.removed.is_empty() { self.ttl } else { self.set.key.expires_at() }
     }
 }
 
-/// What a [sweep](TimedSet::sweep) has done.
+/// The result of a [sweep](TimedSet::sweep).
 pub(super) struct Removed {
     /// The number of removed members.
     pub gone: u64,

@@ -40,8 +40,8 @@ struct Tracker {
     checked: Option<DbKey>,
     /// The slots whose keys are arriving. The sets of these slots are not tracked.
     arriving: Vec<SlotRange>,
-    /// The slots in `arriving` whose keys have all arrived. They stay in both lists until all old entries of these
-    /// slots are forgotten.
+    /// The slots in `arriving` whose move has ended. They stay in both lists until all old entries of these slots are
+    /// forgotten.
     arrived: Vec<SlotRange>,
 }
 
@@ -234,7 +234,7 @@ fn need(ctx: &Context, hurries: bool) -> Need {
 
 impl Tracker {
     /// Arms the timer for the next work, even if the timer is armed for an earlier time. Disarms the timer if there is
-    /// no work. If this is the first expiring set, subscribes to events, and begins a first scan.
+    /// no work. When the first expiring set is tracked, subscribes to events, and begins a first scan.
     fn attend(&mut self, ctx: &Context) {
         if !self.tracking.is_empty() && events::subscribe(ctx, Classes::SORTED_SETS) {
             self.scan.begin();

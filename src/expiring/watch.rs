@@ -5,8 +5,8 @@
 //!
 //! The handlers only note what happened, and never write. The server calls the handlers for all keys, including
 //! strings, so most events must cost only one lookup in the tracker. After EXPIRE, the handler opens an untracked key
-//! only if members of any sorted set were written just before. In replication and in an AOF, the commands have this
-//! order. In other cases, the scan finds the set later.
+//! only if members of any sorted set were written just before. In replication and in an AOF, the EXPIRE of a set
+//! follows its ZADD. In other cases, the scan finds the set later.
 
 use super::check::restore_markers;
 use super::scan::Seen;
@@ -127,8 +127,8 @@ fn inspect(ctx: &mut Context, name: Str<'_>, kind: EventKind) {
 
 /// Whether the source of a moved or copied key was dirty. The source is not always known: the event of COPY does not
 /// name it, and a listener of another module may have moved the set again after RENAME. So this function looks for a
-/// dirty set with the same TTL as this key. The set is the source if its key is gone, or if it has the same number of
-/// members and the same highest score.
+/// dirty set with the same TTL as this key. Such a set is the source if it no longer exists, or if it has the same
+/// number of members and the same highest score.
 fn was_dirty(ctx: &mut Context, database: i32, name: Str<'_>, seen: Option<Seen>) -> bool {
     let Some(Seen::Unmarked { ttl, .. }) = seen else { return false };
     let here = ctx.database();

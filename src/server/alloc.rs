@@ -33,8 +33,8 @@ unsafe fn aligned(start: *mut u8, align: usize) -> *mut u8 {
     let offset = offset(start.addr(), align);
     // SAFETY: the server's block has `align` extra bytes, and the offset is at most `align`.
     let block = unsafe { start.add(offset) };
-    // SAFETY: both addresses are multiples of `GUARANTEED`, and they differ. So a `usize` fits in front of the block,
-    // aligned.
+    // SAFETY: both addresses are multiples of `GUARANTEED`, and they differ. So an aligned `usize` fits in front of the
+    // block.
     unsafe { block.cast::<usize>().sub(1).write(offset) };
     block
 }

@@ -18,8 +18,8 @@ macro_rules! has_api {
     }};
 }
 
-/// Returns the name of the newest required function, if the server lacks it. Redis has it from 7.0.5 on, and so has
-/// every Valkey.
+/// Returns the name of the newest required function, if the server lacks this function. Redis from 7.0.5 on and
+/// every Valkey have it.
 pub fn missing() -> Option<&'static str> {
     (!has_api!(RedisModule_GetAbsExpire)).then_some("RedisModule_GetAbsExpire")
 }

@@ -1,4 +1,5 @@
-//! Whether this server may sweep a set, restore its marker, or serve a waiting client: acts without a client's command.
+//! Decides whether this server may act without a client's command: sweep a set, restore a marker, or serve a waiting
+//! client.
 //!
 //! The server checks a client's command before it runs. For a timer, an event or a blocked client, the server checks
 //! nothing. If a module changes another node's key, or makes a change that the server refuses to every client, data are
@@ -16,27 +17,28 @@
 //!
 //! Redis 7.0 does not know `D`, so the module omits the letter there and the command runs. A reply means yes, and a
 //! null reply means no. So the command must never fail and must change nothing, whatever the key holds. `PEXPIREAT key
-//! 1 GT` sets a TTL in 1970 only if that is later than the current TTL, which it never is. On Redis 7.0, INFO
-//! commandstats and MONITOR show the command. To run the command less often, all clients that Redis 7.0 serves in one
-//! turn of its event loop share one answer.
+//! 1 GT` is such a command: it replaces only an expiry time before 1970, and no key has one. On Redis 7.0, INFO
+//! commandstats and MONITOR show the command. To run the command less often, the module reuses an answer within one
+//! turn of Redis 7.0's event loop.
 //!
-//! With `S`, the server also refuses the call if it would refuse a script's write: because of too few replicas, a disk
-//! error, or a read-only replica.
+//! With the letter `S`, the server also refuses the call if it would refuse a script's write: because of too few
+//! replicas, a disk error, or a read-only replica.
 //!
-//! The dry run uses a separate context, with a client that has sent nothing. A blocked client may still have the ASKING
-//! flag. With this flag, the server would accept the call for a slot that is still being imported.
+//! The dry run uses a separate context, whose client has sent nothing. The blocked client itself may still have the
+//! ASKING flag. With this flag, the server would accept the call for a slot that is still being imported.
 //!
-//! **Slots.** The dry run depends on the slot's owner, who changes only when all keys of the slot have arrived:
+//! **Slots.** The dry run depends on the slot's owner, which changes only when all keys of the slot have arrived:
 //!
 //! - Key by key (SETSLOT, MIGRATE): this server does not own a slot that it is importing. It owns a slot that it is
 //!   migrating, for the keys that it still has.
 //! - Atomically (Valkey from 9.0, Redis from 8.4): the source owns the slot until the target takes it over.
-//!   `RedisModule_ClusterCanAccessKeysInSlot` (Redis from 8.4) also allows slots that are imported key by key.
+//!   `RedisModule_ClusterCanAccessKeysInSlot` (Redis from 8.4) also allows slots that are imported key by key, so the
+//!   module does not use it.
 //!
 //! Cost: without a cluster, only flags are read. In a cluster, or for a waiting client, one dry run takes 1 to 3 µs
-//! (Redis 7.0: 2 to 12 µs), measured with a debug build on a busy machine. A visit to a set, or serving a client, makes
-//! several calls of similar cost anyway. So the module caches no answer longer than a turn. An answer is valid only at
-//! the moment of its use.
+//! (Redis 7.0: 2 to 12 µs), measured with a debug build on a busy machine. To check a set or to serve a client, the
+//! module makes several calls of similar cost anyway. So the module caches no answer, except within a turn of
+//! Redis 7.0.
 
 use super::call::Reply;
 use super::context::Context;
@@ -110,8 +112,8 @@ impl Context {
         self.flags() & raw::REDISMODULE_CTX_FLAGS_CLUSTER as c_int != 0
     }
 
-    /// Whether the server would accept a write command with this key. `dry` is the format of a dry run, `plain` that of
-    /// Redis 7.0.
+    /// Whether the server would accept a write command with this key. `dry` is the format of a dry run, `plain` the
+    /// format for Redis 7.0.
     fn passes(&mut self, key: Str<'_>, [dry, plain]: [&CStr; 2]) -> bool {
         let asker = self.asker();
         // SAFETY: the context is the asker's, which exists until the module is unloaded.
@@ -122,8 +124,8 @@ impl Context {
         let is_dry = unsafe { api!(RedisModule_GetServerVersion()) } >= DRY_RUN_SINCE;
         let format = if is_dry { dry } else { plain };
         let [when, later] = [&b"1"[..], b"GT"].map(OwnedStr::new);
-        // SAFETY: the asker's context exists until the module is unloaded. The server's lock is held, as there is a
-        // context of a call.
+        // SAFETY: the asker's context exists until the module is unloaded. `self` is the context of a call, so the
+        // server's lock is held.
         let reply = unsafe { Reply::of(asker, c"PEXPIREAT", format, &[key, when.as_str(), later.as_str()]) };
         if is_dry { reply.is_none_or(|reply| !reply.is_error()) } else { reply.is_some() }
     }
@@ -133,7 +135,7 @@ impl Context {
         if !known.is_null() {
             return known;
         }
-        // SAFETY: the context is valid; the new one does not depend on it.
+        // SAFETY: the context is valid. The new one does not depend on it.
         let asker = unsafe { api!(RedisModule_GetDetachedThreadSafeContext(self.as_ptr())) };
         ASKER.store(asker, Ordering::Relaxed);
         asker

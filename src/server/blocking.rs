@@ -5,13 +5,13 @@
 //! After [`Context::wake`], the server checks the client when the current command or transaction has ended. The
 //! mechanism depends on the server:
 //!
-//! - Redis from 7.2, every Valkey: with `REDISMODULE_BLOCK_UNBLOCK_DELETED`, the server checks the clients of a signalled name even if no
-//!   such key exists.
-//! - Redis 7.0 checks only the clients of an existing key. So the module checks whether the client can be served, and
-//!   if so calls `RedisModule_UnblockClient`, which runs the time-out callback at once. After that the client is
-//!   unblocked in any case. The module does this in the event loop's `BEFORE_SLEEP`, right before the server finishes
-//!   unblocked clients. If the client were timed out, killed or redirected in between, it would get two replies or
-//!   none.
+//! - Redis from 7.2, every Valkey: with `REDISMODULE_BLOCK_UNBLOCK_DELETED`, the server checks the clients of a
+//!   signalled name even if no such key exists.
+//! - Redis 7.0 checks only the clients of an existing key. So the module itself checks whether the client can be
+//!   served. If so, the module calls `RedisModule_UnblockClient`, which runs the time-out callback at once and always
+//!   unblocks the client. The module does this in the event loop's `BEFORE_SLEEP`, right before the server finishes
+//!   unblocked clients. Otherwise the client could be timed out, killed or redirected in between, and would get two
+//!   replies or none.
 
 use super::authority;
 use super::context::Context;
@@ -77,7 +77,7 @@ fn wakes_by_name() -> bool {
 }
 
 impl Context {
-    /// Whether the client can be blocked: not in a transaction, in a script or for another module.
+    /// Whether the client can be blocked. A transaction, a script or another module's call cannot be blocked.
     pub fn may_block(&self) -> bool {
         let forbids = raw::REDISMODULE_CTX_FLAGS_DENY_BLOCKING
             | raw::REDISMODULE_CTX_FLAGS_MULTI
@@ -102,8 +102,8 @@ impl Context {
             (self.as_ptr(), names.as_mut_ptr(), raw::REDISMODULE_BLOCK_UNBLOCK_DELETED as c_int);
         let (serve, time_out, end) = (Some(serve::<W> as _), Some(time_out::<W> as _), Some(end::<W> as _));
         let client = if wakes_by_name() {
-            // SAFETY: the array holds one valid string, of which the server takes its own reference. The last callback frees the private
-            // data, and the server calls it once.
+            // SAFETY: the array holds one valid string, and the server takes its own reference to the string. The last
+            // callback frees the private data, and the server calls it once.
             unsafe {
                 api!(RedisModule_BlockClientOnKeysWithFlags(
                     ctx, serve, time_out, end, timeout, names, 1, wait, deleted
@@ -139,7 +139,7 @@ impl Context {
     fn watch_loop(&self, watch: bool) {
         let event = RedisModuleEvent { id: raw::REDISMODULE_EVENT_EVENTLOOP, dataver: 1 };
         let callback = watch.then_some(before_sleep as _);
-        // SAFETY: the context is valid; the callback lives as long as the module.
+        // SAFETY: the context is valid. The callback lives as long as the module.
         unsafe { api!(RedisModule_SubscribeToServerEvent(self.as_ptr(), event, callback)) };
     }
 }

@@ -38,7 +38,7 @@ pub enum Keys {
 
 /// One key, or counted keys.
 struct KeySpec {
-    /// The index of the key among the arguments. The index of `numkeys`, if the keys are counted.
+    /// The index among the arguments of the key, or of `numkeys` if the keys are counted.
     at: usize,
     access: Access,
     is_counted: bool,
@@ -200,8 +200,8 @@ type Handler = unsafe extern "C" fn(*mut RedisModuleCtx, *mut *mut RedisModuleSt
 /// A command's function, which replies or returns an error. The slice holds the arguments after the command's name.
 pub type Run = for<'a> fn(&mut Context, &'a [Str<'a>]) -> Result<(), Error>;
 
-/// Makes the table of commands. Each argument is the path of a command's Rust module, as `family::command`. This module
-/// has a `SPEC` and a function `run`.
+/// Makes the table of commands. Each argument is the path of a command's Rust module, as `family::command`. Each of
+/// these Rust modules has a `SPEC` and a function `run`.
 macro_rules! commands {
     ($($family:ident::$command:ident),* $(,)?) => {
         &[$({
@@ -223,7 +223,7 @@ pub(crate) use commands;
 /// Calls a command's function from its handler.
 ///
 /// # Safety
-/// All arguments must come from the call of the handler.
+/// `ctx`, `argv` and `argc` must come from the server's call of the handler.
 #[inline]
 pub unsafe fn enter(
     ctx: *mut RedisModuleCtx,
@@ -297,7 +297,7 @@ fn register_one(ctx: &Context, command: &Command, extra: Option<&'static str>) -
         ))
     };
     is_ok(status)?;
-    // SAFETY: as above; the command has just been created.
+    // SAFETY: as above. The command has just been created.
     let command = unsafe { api!(RedisModule_GetCommand(ctx.as_ptr(), spec.name.as_ptr())) };
     describe(command, spec)?;
     // Before Redis 7.2, commands of modules have no categories.
@@ -346,7 +346,7 @@ fn arity(spec: &Spec) -> c_int {
     if spec.arguments.iter().any(Arg::varies) { -least } else { least }
 }
 
-/// The layout of the structures below. In newer servers, these structures may be larger.
+/// The sizes of the structures in a command's description. In newer servers, these structures may be larger.
 static LAYOUT: raw::RedisModuleCommandInfoVersion = raw::RedisModuleCommandInfoVersion {
     version: 1,
     sizeof_historyentry: size_of::<raw::RedisModuleCommandHistoryEntry>(),
@@ -370,8 +370,8 @@ fn describe(command: *mut raw::RedisModuleCommand, spec: &Spec) -> Option<()> {
         key_specs: keys.as_mut_ptr(),
         args: arguments,
     };
-    // SAFETY: every list ends with a zeroed element and every string with a NUL. All live until the call returns, and the server copies
-    // what it keeps.
+    // SAFETY: every list ends with a zeroed element and every string with a NUL. All live until the call returns,
+    // and the server copies what it keeps.
     is_ok(unsafe { api!(RedisModule_SetCommandInfo(command, &raw const info)) })
 }
 

@@ -2,10 +2,10 @@
 //!
 //! Each call of the server into the module creates one [`Context`], which is borrowed and never copied. A function that
 //! may run code of other modules borrows the context mutably. Such functions call a command, send an event, or open a
-//! key (if the key has expired, the server sends an event). An open key borrows its context. So while a key is open,
-//! the compiler prevents calls that may run code of other modules, which may free any value. The compiler also prevents
-//! opening a second key. Each of these statements is an error between `let mut key = WriteKey::open(ctx, name);` and
-//! `key.holds();`:
+//! key (if the key has expired, the server sends an event). Code of other modules may free any value. An open key
+//! borrows its context. So while a key is open, the compiler prevents calls that may run such code. The compiler also
+//! prevents opening a second key. Each of these statements is an error between
+//! `let mut key = WriteKey::open(ctx, name);` and `key.holds();`:
 //!
 //! | statement                                                                               | refused as |
 //! |-----------------------------------------------------------------------------------------|------------|
@@ -97,7 +97,7 @@ pub fn is_master() -> bool {
     flags & raw::REDISMODULE_CTX_FLAGS_MASTER as c_int != 0
 }
 
-/// Whether the server loads a dataset. A replica may load a dataset while it still serves the old one. For callers
+/// Whether the server is loading a dataset. A replica may load a dataset while it still serves the old one. For callers
 /// without a context.
 pub fn is_loading() -> bool {
     let loading = raw::REDISMODULE_CTX_FLAGS_LOADING | raw::REDISMODULE_CTX_FLAGS_ASYNC_LOADING;
@@ -185,8 +185,8 @@ impl Context {
         unsafe { api!(RedisModule_LatencyAddSample(event.as_ptr(), i64::try_from(latency).unwrap_or(i64::MAX))) }
     }
 
-    /// Sends a command to replicas and the AOF, and counts it as a change of the dataset. The server's own commands must be listed in
-    /// [`native`]. If the server lacks UNLINK, this sends DEL.
+    /// Sends a command to replicas and the AOF, and counts it as a change of the dataset. If the command is one of
+    /// the server's own, [`native`] must list it. If the server lacks UNLINK, this function sends DEL instead.
     pub fn replicate(&self, command: &CStr, arguments: &[Str<'_>]) {
         let is_known = self.try_replicate(command, arguments)
             || command == native::UNLINK && self.try_replicate(native::DEL, arguments);
@@ -204,8 +204,8 @@ impl Context {
         };
         *end = 0;
         let [a, b, c, d, e, f, g, h] = array::from_fn(|at| arguments.get(at).copied().unwrap_or_default());
-        // SAFETY: format `s` takes a valid string, and each `b` a pointer and a length. The server ignores the arguments that the format
-        // does not name. The command is a NUL-terminated constant, and the format ends with NUL.
+        // SAFETY: format `s` takes a valid string, and each `b` a pointer and a length. The server ignores arguments
+        // that the format does not name. The command is a NUL-terminated constant, and the format ends with NUL.
         #[rustfmt::skip]
         let status = unsafe {
             api!(RedisModule_Replicate(
@@ -220,7 +220,7 @@ impl Context {
     /// Replicates a command. Returns `false` if the server does not know it.
     fn try_replicate(&self, command: &CStr, arguments: &[Str<'_>]) -> bool {
         let (ctx, command) = (self.as_ptr(), command.as_ptr());
-        // A format with one letter per argument makes the server allocate once.
+        // A format with one letter per argument makes the server allocate only once.
         let status = match arguments {
             // SAFETY: format `s` takes a valid string. The command is a NUL-terminated constant.
             [one, two, three] => unsafe {

@@ -31,8 +31,8 @@ pub trait DataType: Relocate + Clone + Send + 'static {
     /// Returns the static that holds the server's handle of the type.
     fn handle() -> &'static Handle<Self>;
 
-    /// Decodes a value that this version or an earlier one [`save`](DataType::save)d. The bytes may be forged, because
-    /// RESTORE takes them from clients. The error says what is wrong.
+    /// Decodes a value that this or an earlier version of the module saved. The bytes may be forged, because RESTORE
+    /// takes them from clients. The error says what is wrong.
     fn load(from: &mut Loader<'_>) -> Result<Self, String>;
 
     fn save(&self, to: &mut Saver<'_>);
@@ -87,7 +87,7 @@ pub fn register<T: DataType>(ctx: &Context) -> bool {
         aux_save: None,
         aux_save_triggers: 0,
         free_effort: Some(free_effort::<T>),
-        // No reference from outside points to the value.
+        // The module keeps no references to values, so it has nothing to do when a value is unlinked.
         unlink: None,
         copy: Some(copy::<T>),
         defrag: if defrag::is_offered() { Some(defrag::defrag::<T>) } else { None },
@@ -97,8 +97,8 @@ pub fn register<T: DataType>(ctx: &Context) -> bool {
         copy2: None,
         aux_save2: None,
     };
-    // SAFETY: the context is that of the module's loading. The server copies the table. The callbacks live as long as the module, which the
-    // server does not unload once it has a data type.
+    // SAFETY: the context is that of the module's loading. The server copies the table. The callbacks live as long as
+    // the module, and the server never unloads a module that has a data type.
     let handle =
         unsafe { api!(RedisModule_CreateDataType(ctx.as_ptr(), T::NAME.as_ptr(), T::NUMBER, &raw mut methods)) };
     if !handle.is_null() {
@@ -110,8 +110,8 @@ pub fn register<T: DataType>(ctx: &Context) -> bool {
 impl<M: Mode> Key<'_, M> {
     /// Returns the value, or `None` if the key does not exist. Returns an error if the key holds another type.
     pub fn value<T: DataType>(&self) -> Result<Option<&T>, Error> {
-        // SAFETY: the pointer is that of a live `T`, which lives at least as long as the open key. A mutable reference to it would need
-        // `&mut self`.
+        // SAFETY: the pointer is that of a live `T`, which lives at least as long as the open key. A mutable
+        // reference to it would need `&mut self`.
         Ok(value_of::<T>(&self.handle)?.map(|value| unsafe { value.as_ref() }))
     }
 }
@@ -215,7 +215,7 @@ unsafe extern "C" fn free_effort<T: DataType>(_key: *mut RedisModuleString, valu
 }
 
 unsafe extern "C" fn free<T: DataType>(value: *mut c_void) {
-    // SAFETY: the server passes a value of this type, made by `Box::into_raw`, and forgets it.
+    // SAFETY: the server passes a value of this type, made by `Box::into_raw`, and does not use it again.
     drop(unsafe { Box::from_raw(value.cast::<T>()) });
     T::handle().values.fetch_sub(1, Ordering::Relaxed);
 }

@@ -19,10 +19,10 @@ pub enum EventKind {
     Gone,
     Expire,
     Persist,
-    /// The key was renamed. The first event is about the old name, the second about the new one.
+    /// The key was renamed. `RenameFrom` is about the old name, `RenameTo` about the new one.
     RenameFrom,
     RenameTo,
-    /// The key was moved to another database. The first event is sent in the old database, the second in the new one.
+    /// The key was moved to another database. `MoveFrom` is sent in the old database, `MoveTo` in the new one.
     MoveFrom,
     MoveTo,
     /// The key was created or replaced by COPY.
@@ -57,7 +57,7 @@ pub struct KeyEvent<'a> {
     pub is_ours: bool,
 }
 
-/// An event that concerns more than one key.
+/// An event that is not about a single key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerEvent<'a> {
     BecameMaster,
@@ -88,8 +88,8 @@ pub struct Listeners {
     pub server: &'static [fn(&mut Context, ServerEvent<'_>)],
 }
 
-/// Classes of keyspace events. Each event that the module has subscribed to costs the command that causes it about 500
-/// instructions. So the module subscribes to a class only when the first key that needs it exists.
+/// Classes of keyspace events. Each event of a subscribed class adds about 500 instructions to the command that causes
+/// the event. So the module subscribes to a class only when the first key that needs it exists.
 #[derive(Clone, Copy)]
 pub struct Classes(c_int);
 
@@ -145,8 +145,8 @@ pub fn listen(ctx: &Context, listeners: Listeners) {
     ];
     for id in events.into_iter().chain([slots::event_number()]) {
         let event = RedisModuleEvent { id, dataver: 1 };
-        // SAFETY: the context is that of the module's loading. The callback lives as long as the module. A server that does not know the
-        // event returns an error and never calls back.
+        // SAFETY: the context is that of the module's loading. The callback lives as long as the module. A
+        // server that does not know the event returns an error and never calls back.
         unsafe { api!(RedisModule_SubscribeToServerEvent(ctx.as_ptr(), event, Some(server_event))) };
     }
 }

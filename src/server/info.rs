@@ -21,12 +21,12 @@ impl Info<'_> {
     /// Begins a section of INFO. The server puts the module's name in front of `name`. If `name` is empty, the section
     /// has only the module's name.
     pub fn section(self, name: &CStr) {
-        // SAFETY: the info context is valid during the call; the name is NUL-terminated.
+        // SAFETY: the info context is valid during the call. The name is NUL-terminated.
         unsafe { api!(RedisModule_InfoAddSection(self.0, name.as_ptr())) };
     }
 
     pub fn text(self, name: &CStr, value: &CStr) {
-        // SAFETY: as above; the value is NUL-terminated.
+        // SAFETY: as above. The value is NUL-terminated.
         unsafe { api!(RedisModule_InfoAddFieldCString(self.0, name.as_ptr(), value.as_ptr())) };
     }
 
@@ -42,7 +42,7 @@ unsafe impl RedisLockIndicator for Info<'_> {}
 /// Adds the sections of `report` to INFO, and the version to crash reports.
 pub fn register(ctx: &Context, report: Report, version: &'static CStr) {
     REPORT.get_or_init(|| (report, version));
-    // SAFETY: the context is that of the module's loading; the callback lives as long as the module.
+    // SAFETY: the context is that of the module's loading. The callback lives as long as the module.
     unsafe { api!(RedisModule_RegisterInfoFunc(ctx.as_ptr(), Some(callback))) };
 }
 

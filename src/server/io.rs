@@ -1,5 +1,5 @@
-//! The streams of the module's values: RDB files and DUMP payloads, AOF files, DEBUG DIGEST. Each stream holds the
-//! pointer that the server passed to the current call. Only the callbacks of data types create streams.
+//! Streams that read or write the module's values: RDB files and DUMP payloads, AOF files, DEBUG DIGEST. Each stream
+//! holds the pointer that the server passed to the current call. Only the callbacks of data types create streams.
 
 use super::string::{OwnedStr, Str};
 use crate::model::stream::{DecodeError, Reader, Writer};
@@ -115,7 +115,7 @@ impl Rewriter<'_> {
     /// Writes a command whose arguments are the key and then `arguments`.
     pub fn emit(&mut self, command: &CStr, arguments: &[OwnedStr]) {
         let arguments: Vec<_> = std::iter::once(&self.key).chain(arguments).map(OwnedStr::as_str).collect();
-        // SAFETY: format `v` takes an array of valid strings and its length; the command is a NUL-terminated constant.
+        // SAFETY: format `v` takes an array of valid strings and its length. The command is a NUL-terminated constant.
         unsafe {
             api!(RedisModule_EmitAOF(self.io, command.as_ptr(), c"v".as_ptr(), arguments.as_ptr(), arguments.len()))
         }
@@ -128,14 +128,14 @@ pub struct Digest<'a>(pub(super) *mut RedisModuleDigest, pub(super) PhantomData<
 impl Digest<'_> {
     /// Ends a sequence of items. Within a sequence, the order of the items changes the digest.
     pub fn end_sequence(&mut self) {
-        // SAFETY: as above.
+        // SAFETY: the digest is that of the current call.
         unsafe { api!(RedisModule_DigestEndSequence(self.0)) }
     }
 }
 
 impl Writer for Digest<'_> {
     fn number(&mut self, number: u64) {
-        // SAFETY: the digest is that of the call under way.
+        // SAFETY: as above.
         unsafe { api!(RedisModule_DigestAddLongLong(self.0, number.cast_signed())) }
     }
 

@@ -1,8 +1,8 @@
 //! Safe wrappers over the module API. Only these wrappers contain unsafe code.
 //!
 //! The types enforce the API's rules. A [`Str`] lives as long as the call to which the server passed it. A
-//! [`Key`](key::Key) closes itself. An iterator over a sorted set borrows the set. All of this code runs in the
-//! server's main thread, which holds the server's global lock.
+//! [`Key`](key::Key) closes itself. An iterator over a sorted set borrows the set. This code runs in the server's
+//! main thread, under the server's global lock. Only large values are freed in a background thread.
 #![allow(unsafe_code)]
 
 #[macro_use]

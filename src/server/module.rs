@@ -84,7 +84,8 @@ pub unsafe fn unload(module: &Module, ctx: *mut RedisModuleCtx) -> c_int {
     raw::REDISMODULE_OK as c_int
 }
 
-/// The name of the probe: an empty module, which this library registers when the server loads it a second time.
+/// The name of the probe. The probe is an empty module, which this library registers when the server loads the library
+/// a second time.
 const PROBE: &CStr = c"zeitset-probe";
 
 /// Whether the server is loading or unloading the probe.
@@ -92,9 +93,9 @@ static IS_PROBING: AtomicBool = AtomicBool::new(false);
 
 /// Whether the current MODULE LOADEX has settings that no module has registered.
 ///
-/// No API function tells this in advance. The server checks the settings only after it has loaded a module, and then
-/// unloads the module. So this function loads the probe, a module that can always be unloaded, and returns whether the
-/// server refuses it.
+/// No API function tells this in advance. The server checks the settings only after it has loaded a module, and unloads
+/// the module if the check fails. So this function loads the probe, a module that can always be unloaded, and returns
+/// whether the server refuses the probe.
 ///
 /// While the server starts, this function returns `false`. At this time, the settings of all modules wait to be
 /// registered. The server itself checks at the end of its start that no unregistered setting is left.

@@ -43,7 +43,8 @@ pub(super) fn note_begun() {
     HAS_BEGUN.store(true, Ordering::Relaxed);
 }
 
-/// Runs a function that may panic. If it panics, returns `None`. Ends the server if the function had [begun](note_begun).
+/// Runs a function that may panic. If the function panics, returns `None`. If it panics after it has
+/// [begun](note_begun) a change or a reply, ends the server.
 pub fn catch_panic<R>(run: impl FnOnce() -> R) -> Option<R> {
     // Calls nest: a listener of keyspace events may call commands of the module.
     let (was_in_call, had_begun) = (IN_CALL.swap(true, Ordering::Relaxed), HAS_BEGUN.swap(false, Ordering::Relaxed));

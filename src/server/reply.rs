@@ -58,7 +58,7 @@ impl Context {
     }
 
     pub fn reply_bytes(&self, value: &[u8]) {
-        // SAFETY: as above; the bytes are copied.
+        // SAFETY: as above. The bytes are copied.
         unsafe { api!(RedisModule_ReplyWithStringBuffer(self.reply(), value.as_ptr().cast(), value.len())) };
     }
 

@@ -21,7 +21,8 @@ impl ScanCursor {
         ScanCursor(NonNull::new(cursor).expect("the server's allocator never returns null"))
     }
 
-    /// Calls `visit` with the sorted sets among the next few keys of the database. Returns `false` at the end of the scan.
+    /// Calls `visit` with the sorted sets among the next few keys of the database. Returns `false` at the end of the
+    /// scan.
     pub fn step(&mut self, ctx: &Context, mut visit: impl FnMut(Str<'_>, &mut SortedSet<'_, Reading>)) -> bool {
         let mut visit: Visit<'_> = &mut visit;
         let data: *mut Visit<'_> = &raw mut visit;

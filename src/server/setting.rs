@@ -47,9 +47,9 @@ impl Number {
 /// Registers the settings and loads their values from redis.conf or MODULE LOADEX. The module must call this function
 /// once while it is loaded. If this function returns an error, the module must refuse to load.
 ///
-/// The call must come before the module registers data types or arms timers, because these prevent unloading. If the
-/// module did not refuse after an error, the server would load it and then unload it. Redis from 7.2 and every Valkey
-/// exit if they cannot unload the module.
+/// If the module did not refuse, the server would load the module and then unload it. Redis from 7.2 and every Valkey
+/// exit if they cannot unload a module. Data types and armed timers prevent unloading, so the module must call this
+/// function before it creates them.
 pub fn register(ctx: &mut Context, flags: &[&'static Flag], numbers: &[&'static Number]) -> Result<(), &'static str> {
     let of_crate = redis_module::Context::new(ctx.as_ptr().cast());
     // The server prefixes each name with the module's name and a dot.

@@ -4,7 +4,7 @@ use super::context::Context;
 use redis_module::{RedisGILGuard, RedisLockIndicator};
 use std::cell::{RefCell, RefMut};
 
-// SAFETY: the server calls into the module, which then makes a context, only while its global lock is held.
+// SAFETY: a context exists only while the server calls into the module, and the server's global lock is held then.
 unsafe impl RedisLockIndicator for Context {}
 
 /// State that only a holder of the server's lock can access. A [`Context`] proves that its owner holds the lock, and so

@@ -48,7 +48,8 @@ pub(super) fn event_number() -> u64 {
     if is_valkey() { 19 } else { 18 }
 }
 
-/// Returns `true` if the sub-event begins a slot migration at the target, and `false` if it ends one, also by failure.
+/// Returns `true` if the sub-event begins a slot migration at the target. Returns `false` if the sub-event ends one,
+/// successfully or not.
 ///
 /// Returns `None` for the sub-events at the source, where the module has nothing to do. The source owns its keys to the
 /// end, and pauses writes before the target takes over the slots. Then the source deletes the keys: Valkey sends events
@@ -113,7 +114,7 @@ pub(super) unsafe fn ranges_of(data: *const c_void) -> Vec<SlotRange> {
     let Some(ranges) = ranges.filter(|ranges| !ranges.is_null()) else { return Vec::new() };
     // SAFETY: the pointer is not null, and Redis passes this structure.
     let count = usize::try_from(unsafe { (*ranges).count }).unwrap_or(0);
-    // SAFETY: the pairs follow the count, whose alignment is larger than theirs.
+    // SAFETY: the pairs follow the count without padding, because their alignment is smaller.
     let first = unsafe { &raw const (*ranges).first }.cast::<[u16; 2]>();
     // SAFETY: the server guarantees `count` pairs.
     let pairs = unsafe { items(first, count) };

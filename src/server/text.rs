@@ -20,8 +20,8 @@ impl<'k, M: Mode> Text<'k, M> {
         matches!(holds, Holds::Nothing | Holds::String).then_some(Text { key, is_missing: holds == Holds::Nothing })
     }
 
-    /// Returns the time at which the key expires, in Unix ms. If the key is missing, does not ask the server, because
-    /// Redis 8.6 crashes if a missing key is open for writing.
+    /// Returns the time at which the key expires, in Unix ms. If the key is missing, this function does not ask the
+    /// server: for a missing key that is open for writing, Redis 8.6 would crash.
     pub fn expires_at(&self) -> Option<Millis> {
         if self.is_missing { None } else { self.key.expires_at() }
     }
@@ -46,8 +46,8 @@ impl<'k, M: Mode> Text<'k, M> {
 
 impl Text<'_, Writing> {
     /// Sets the string. If the length stays the same, the bytes are written in place and the key keeps its TTL.
-    /// Otherwise a new string is created, because the server reserves twice the memory for a string that grows. Returns
-    /// whether the key keeps its TTL.
+    /// Otherwise a new string replaces the old one. If the old string grew instead, the server would reserve twice the
+    /// memory. Returns whether the key keeps its TTL.
     pub fn set(&mut self, bytes: &[u8]) -> bool {
         let key = self.key.writable();
         // SAFETY: the handle is open. The length of a missing key is 0.

@@ -1,9 +1,10 @@
 //! One-shot timers of the server's event loop.
 //!
-//! The server keeps the timers of all modules in one list ordered by the wall clock, but waits for the first timer by
-//! the monotonic clock. If the wall clock is set forward, another module's timer may stay first. The server then waits
-//! for that timer's remaining time, and this module's timers do not fire before that. So the cron job checks whether
-//! this module's timers are due, and runs their tasks ([`Timer::catch_up`]).
+//! The server keeps the timers of all modules in one list. The list is ordered by the wall clock, but the server waits
+//! for the first timer by the monotonic clock. For example, another module's timer is due in one hour, and the wall
+//! clock is set forward by two hours. Timers that this module arms afterwards come after the other timer in the list,
+//! and do not fire for an hour. So the cron job checks whether this module's timers are due, and runs their tasks
+//! ([`Timer::catch_up`]).
 
 use super::context::Context;
 use super::panic::catch_panic;
@@ -38,20 +39,19 @@ impl Timer {
         let at = Instant::now() + Duration::from_millis(delay);
         let delay = i64::try_from(delay).unwrap_or(i64::MAX / 2048);
         let this = std::ptr::from_ref(self).cast_mut().cast::<c_void>();
-        // SAFETY: the callback lives as long as the module, and the module as long as its timers. The callback gets `self`, which is
-        // static.
+        // SAFETY: the callback lives as long as the module, and the module as long as its timers. The
+        // callback gets `self`, which is static.
         let id = unsafe { api!(RedisModule_CreateTimer(ctx.as_ptr(), delay, Some(fire), this)) };
         self.armed.with(ctx, |armed| *armed = Some(Armed { id, at }));
     }
 
     pub fn disarm(&self, ctx: &Context) {
         if let Some(Armed { id, .. }) = self.armed.with(ctx, Option::take) {
-            // SAFETY: the timer is still armed, because a timer that fires first removes its ID from here.
+            // SAFETY: the timer is still armed, because `fire` removes the ID of a timer that fires.
             unsafe { api!(RedisModule_StopTimer(ctx.as_ptr(), id, std::ptr::null_mut())) };
         }
     }
 
-    /// Arms, disarms or keeps the timer, as `alarm` says.
     pub fn set(&'static self, ctx: &Context, alarm: Alarm) {
         match alarm {
             Alarm::AsItIs => {}

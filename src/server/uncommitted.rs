@@ -10,7 +10,7 @@ impl Uncommitted {
         self.0 = true;
     }
 
-    /// Marks the changes as committed, just before the caller commits them.
+    /// Marks the changes as committed. The caller commits them right after this call.
     pub fn settle(&mut self) {
         self.0 = false;
     }

@@ -52,7 +52,8 @@ impl User {
     /// Whether the ACL lets the user run this command. `command` has the name and the arguments.
     pub fn may_run(&self, command: &[Str<'_>]) -> bool {
         let length = c_int::try_from(command.len()).unwrap_or(0);
-        // SAFETY: the user and the strings are valid. The call does not change the strings. A `Str` is a pointer to one.
+        // SAFETY: the user and the strings are valid. The call does not change the strings. A `Str` is a pointer to a
+        // string.
         unsafe {
             api!(RedisModule_ACLCheckCommandPermissions(self.0.as_ptr(), command.as_ptr().cast_mut().cast(), length))
                 == raw::REDISMODULE_OK as c_int

@@ -82,8 +82,8 @@ impl SortedSet<'_, Writing> {
     /// If the key is new, the server sends the event `new` during this call. If a module deletes the key during this
     /// event, the server crashes, as it does with its own ZADD.
     pub fn put(&mut self, member: Str<'_>, score: f64) {
-        // SAFETY: the handle is open for writing on a sorted set or a missing key. No iterator is open, since one would borrow `self`.
-        // Without flags the call cannot leave an empty set.
+        // SAFETY: the handle is open for writing on a sorted set or a missing key. No iterator is open, since one would
+        // borrow `self`. Without flags the call cannot leave an empty set.
         let status = unsafe { api!(RedisModule_ZsetAdd(self.key.writable(), score, member.as_ptr(), null_mut())) };
         debug_assert_eq!(status, raw::REDISMODULE_OK as c_int, "fails for NaN only");
         self.is_empty = false;
