@@ -5,7 +5,7 @@ use super::time::Millis;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alarm {
     AsItIs,
-    /// Arms the timer for this many ms from now, replacing its due time.
+    /// Arms the timer to fire in this many ms, even if it is already armed.
     In(Millis),
     Off,
 }

@@ -1,12 +1,11 @@
 //! A collection of items in chunks. Each item has a `u32` number.
 //!
-//! A full `Vec` doubles its memory and copies all items. For a large `Vec`, this would pause the server. In this
-//! collection, a push copies at most one chunk and the list of chunks. Chunks are allocated in full size and never
+//! A full `Vec` doubles its memory and copies all items. For a large `Vec`, this would pause the server. A push to
+//! this collection copies at most one chunk and the list of chunks. Chunks are allocated in full size and never
 //! move. Only the first chunk grows as needed, so a small collection takes little memory.
 //!
-//! The number of a removed item is used again. Queues give the number to the last item ([`Chunks::remove`]), so the
-//! memory shrinks with the number of jobs, whatever jobs are removed. Boards keep the number for the next new item
-//! (`board/slab.rs`).
+//! The number of a removed item is used again. In a queue, the last item gets the number ([`Chunks::remove`]), so the
+//! memory shrinks with the number of jobs. In a board, the next new item gets the number (`board/slab.rs`).
 
 use std::ops::{Index, IndexMut};
 
@@ -20,7 +19,7 @@ pub const MAX_ITEMS: usize = NIL as usize - 1;
 
 #[derive(Clone, Debug)]
 pub struct Chunks<T> {
-    /// All chunks are full except the last chunk with items. One empty chunk may follow that chunk.
+    /// All chunks before the last non-empty chunk are full. At most one empty chunk follows the last non-empty chunk.
     chunks: Vec<Vec<T>>,
     len: usize,
 }

@@ -1,8 +1,8 @@
-//! A hash table from names to numbers: of the members of a board, or of the jobs of a queue. The table never rehashes
-//! all entries at once. The names are stored elsewhere.
+//! A hash table that maps names to numbers. The table never rehashes all entries at once. The names are stored
+//! elsewhere.
 //!
 //! The table uses linear hashing (Litwin 1980) over *shards* of about a thousand entries. When the average number of
-//! entries per shard reaches this number, the next shard in turn is split in two. So growth takes a few microseconds at
+//! entries per shard reaches `SHARD`, the next shard in turn is split in two. So growth takes a few microseconds at
 //! a time instead of one rehash of all entries.
 //!
 //! A shard is an open-addressing table of 8-byte slots: 32 bits of the hash, and the number. These bits determine the
@@ -41,10 +41,11 @@ fn hash_of(slot: Slot) -> u32 {
 
 #[derive(Clone, Debug, Default)]
 struct Shard {
-    /// The entries in the order of their hashes, each at its home or behind it without a gap. The last slot is vacant.
+    /// The entries in the order of their hashes. An entry is at its home, or behind it with no vacant slot between. The
+    /// last slot is vacant.
     slots: Vec<Slot>,
     used: u32,
-    /// The number of slots that are homes. They are the first slots.
+    /// Only the first `homes` slots can be homes.
     homes: u32,
 }
 
@@ -54,7 +55,8 @@ impl Shard {
         ((u64::from(hash_of(slot)) * u64::from(self.homes)) >> 32) as usize
     }
 
-    /// Returns the first position, from the entry's home on, that is vacant or has no lower entry.
+    /// Returns the position at which an entry is or belongs: from its home on, the first slot that is not lower than
+    /// the entry. A vacant slot is higher than every entry.
     fn position(&self, slot: Slot) -> usize {
         let mut at = self.home(slot);
         while self.slots[at] < slot {
@@ -63,7 +65,7 @@ impl Shard {
         at
     }
 
-    /// Returns the position of the entry that has this hash and for whose number `is` returns true.
+    /// Returns the position of the entry with this hash for which `is` returns true.
     fn find(&self, hash: u32, is: impl FnMut(u32) -> bool) -> Option<usize> {
         let from = self.position(slot_of(hash, 0));
         let same = self.slots[from..].iter().take_while(|&&slot| hash_of(slot) == hash && slot != VACANT);
@@ -86,7 +88,7 @@ impl Shard {
         self.slots.push(slot);
     }
 
-    /// Removes the entry at `at`. Moves up the entries behind it that are not at their homes.
+    /// Removes the entry at `at`. Closes the gap with the entries behind it that are not at their homes.
     fn take(&mut self, at: usize) {
         let mut last = at;
         while self.slots[last + 1] != VACANT && self.home(self.slots[last + 1]) <= last {
@@ -102,7 +104,7 @@ impl Shard {
         entries + entries / 4 + 4
     }
 
-    /// Builds a shard of entries in the order of their hashes, which must be fewer than `capacity`.
+    /// Builds a shard. The entries must be in the order of their hashes, and fewer than `capacity`.
     fn build(capacity: usize, entries: impl IntoIterator<Item = Slot>) -> Shard {
         let mut shard = Shard { slots: Vec::with_capacity(capacity), used: 0, homes: capacity as u32 - 1 };
         for slot in entries {

@@ -12,11 +12,13 @@
 //! # Why the marker is exact
 //!
 //! In a busy set, every new member with a later expiry changes the marker. Each change costs a second replicated
-//! command, an event and two lookups: about 4,400 of the 22,500 instructions of a ZEXP.ADD to a small set. A coarser
-//! marker, say 47,111 ms after the next multiple of `g` ms, would change once in `g` ms. But then any set whose key
-//! expires 47.1 s to 47.1 s + `g` after its highest score would match once in `g` writes: with `g` = 1 s, the log of a
-//! limiter with a window of 48 s and 1,000 requests a second would match once a second. With `g` = 17 minutes, of a
-//! million idle logs with a window of 1 to 18 minutes about one would match.
+//! command, an event and two lookups: about 4,400 of the 22,500 instructions of a ZEXP.ADD to a small set.
+//!
+//! A coarser marker would change less often, but would also match other sets. Suppose that the marker is 47,111 ms
+//! after the next multiple of `g` ms. If a set's key expires 47.1 s to 47.1 s + `g` ms after its highest score, one in
+//! `g` writes makes the set match. With `g` = 1,000, a limiter log with a window of 48 s and 1,000 requests a second
+//! would match once a second. With `g` = 1,000,000, about one of a million idle logs with a window of 1 to 17 minutes
+//! would match.
 //!
 //! The sweeper deletes the expired members of every marked set. A hand-written limiter log holds only past times: a
 //! false match would empty it, and the limiter would admit everyone.

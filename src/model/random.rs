@@ -1,15 +1,15 @@
-//! Fast random numbers: xoshiro256++ (D. Blackman and S. Vigna, "Scrambled linear pseudorandom number generators", 2021).
-//! The server's own generator computes a hash per call, which takes longer than a lookup of a member.
+//! Fast random numbers: xoshiro256++ (D. Blackman and S. Vigna, "Scrambled linear pseudorandom number generators",
+//! 2021). The server's own generator computes a hash per call, which takes longer than a lookup of a member.
 
 use std::array;
 use std::hash::{BuildHasher, RandomState};
 
-/// Not suitable for cryptography.
+/// A generator of random numbers. It is not suitable for cryptography.
 #[derive(Clone, Debug)]
 pub struct Random([u64; 4]);
 
 impl Random {
-    /// Returns a generator with a seed of its own: [`RandomState`] has a secret key that is never the same.
+    /// Returns a generator with a new random seed.
     pub fn new() -> Random {
         let keys = RandomState::new();
         Random(array::from_fn(|word| keys.hash_one(word)))

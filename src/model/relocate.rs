@@ -1,7 +1,7 @@
-//! Moving the memory of values, for active defragmentation. The server decides which blocks are moved. A value passes
-//! each of its blocks to the server.
+//! Moving the memory of values, for active defragmentation. A value passes each of its blocks to the server. The server
+//! decides which blocks to move.
 
-/// Moves blocks of memory. The server decides for each block whether it is moved.
+/// Passes blocks of memory to the server, which may move them.
 pub trait Mover {
     fn vec<T>(&mut self, vec: &mut Vec<T>);
 

@@ -9,7 +9,7 @@ pub trait Writer {
     fn bytes(&mut self, bytes: &[u8]);
 }
 
-/// A source of a saved value, in the order of the [`Writer`]'s calls.
+/// A source of a saved value. It returns the items in the order in which they were written.
 ///
 /// At the end of its input, a reader must return an error, not zeros.
 pub trait Reader {

@@ -62,8 +62,8 @@ pub fn after_at_most(at: Millis, duration: Millis) -> Millis {
     after(at, duration).unwrap_or(MAX)
 }
 
-/// A time without a unit is in milliseconds from this number on, and in seconds below it. In seconds, this number is in
-/// the year 5138. In milliseconds, it is in March 1973.
+/// A time without a unit is in seconds if it is below this number, otherwise in milliseconds. In seconds, this number
+/// is in the year 5138. In milliseconds, it is in March 1973.
 const BARE_MILLIS_FROM: u64 = 100_000_000_000;
 
 /// Parses the argument of the keyword `AT`, in all commands. A valid argument is one of:
@@ -152,16 +152,16 @@ impl Decimal {
     }
 }
 
-/// Splits a text into the digits of a fraction, and the text behind them. There are no digits if the text does not begin
-/// with a point. `None` if no digit follows the point.
+/// Splits a text into the digits of a fraction and the text after them. If the text does not begin with a point, the
+/// digits are empty. Returns `None` if no digit follows the point.
 fn split_fraction(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let Some(text) = text.strip_prefix(b".") else { return Some((b"", text)) };
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     (digits > 0).then(|| text.split_at(digits))
 }
 
-/// Returns `0.<digits> × unit`, rounded up. Each step divides by 10 and rounds up. To round up the rest before a division
-/// does not change the rounded result, so the result is exact for any number of digits.
+/// Returns `0.<digits> × unit`, rounded up. Each step divides by 10 and rounds up. For any number of digits, this gives
+/// the same result as rounding up once at the end.
 fn fraction_of(digits: &[u8], unit: u64) -> u64 {
     digits.iter().rev().fold(0, |behind, digit| (u64::from(digit - b'0') * unit + behind).div_ceil(10))
 }

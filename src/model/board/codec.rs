@@ -7,13 +7,13 @@
 //! blocks of members, best first, until all members are written
 //! ```
 //!
-//! The numbers and byte strings are written one by one to a [`Writer`]. Members are written in blocks of about 4 KiB,
-//! because separate numbers and strings for each member would have more overhead than contents in RDB files. In a
-//! block, a member consists of the length of its name as a varint (LEB128), the name, and the values. An INT value is a
-//! zigzag varint. A FLOAT value is the 8 bytes of the double, little-endian.
+//! The numbers and byte strings are written one by one to a [`Writer`]. In RDB files, separate numbers and strings for
+//! each member would have more overhead than contents. So members are written in blocks of about 4 KiB. In a block, a
+//! member consists of the length of its name as a varint (LEB128), the name, and the values. An INT value is a zigzag
+//! varint. A FLOAT value is the 8 bytes of the double, little-endian.
 //!
 //! Equal boards are encoded to equal bytes, because the encoding depends only on the schema, the order of the members
-//! and their values. Decoding validates every number, the order of the members, and that no member occurs twice. It
+//! and their values. Decoding validates every number and the order of the members, and refuses duplicate members. It
 //! allocates only for bytes that it has read.
 
 use std::num::NonZeroU64;

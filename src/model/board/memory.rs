@@ -4,9 +4,8 @@ use super::Board;
 use crate::model::relocate::{Mover, Relocate, in_steps};
 
 impl Board {
-    /// Returns the memory usage in bytes, without the allocator's overhead. It is estimated from `samples` nodes and
-    /// pages of names. If `samples` is 0, this function reads all of them, as MEMORY USAGE does with SAMPLES 0.
-    /// O(samples + n / 1000).
+    /// Returns the memory usage in bytes, without the allocator's overhead. The usage is estimated from `samples` nodes
+    /// and `samples` pages of names. If `samples` is 0, this function reads all nodes and pages. O(samples + n / 1000).
     pub fn memory_usage(&self, samples: usize) -> usize {
         let dimensions = self.schema.dimensions();
         let schema = size_of_val(dimensions) + dimensions.iter().map(|d| d.name.len()).sum::<usize>();

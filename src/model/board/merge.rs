@@ -1,15 +1,15 @@
 //! MERGE: the union of several boards with the same schema.
 //!
-//! The result is the same as if all members of all boards were set on one board: key by key, and each board in its own
-//! order. With SUM, each value is added to the member's current value. With BEST, a member gets the values only if they
-//! are better than its current ones. Ties follow from the same rule: members that got their final values from an
-//! earlier key reached them first. KEEP is applied at the end, because a member that is bad on one board may have the
-//! best sum.
+//! The result is the same as if the members of all boards were set on one board, in the order of the keys and, for each
+//! key, in the order of [`Board::rebuild`]. With SUM, each value is added to the member's current value. With BEST, a
+//! member gets the values only if they are better than its current ones. So if two members have equal values, the
+//! member that got them from an earlier key reached them first. KEEP is applied at the end, because a member that is
+//! bad on one board may have the best sum.
 //!
-//! The merge collects one row per distinct member, which it finds by a hash of the name. At the end, it sorts the rows
-//! and builds the tree from them. So a merge takes O(M + N log N) for the M members of all boards and the N distinct
-//! members. During the merge, each distinct member takes 20 bytes, plus 8 bytes per value, in addition to the result.
-//! While the rows grow, they can take up to three times as much.
+//! The merge collects one row per distinct member, and finds a member's row by a hash of the name. At the end, it sorts
+//! the rows and builds the tree from them. So a merge takes O(M + N log N) for the M members of all boards and the N
+//! distinct members. During the merge, each distinct member takes 20 bytes, plus 8 bytes per value, in addition to the
+//! result. While the rows grow, they can take up to three times as much.
 
 use super::Board;
 use super::error::BoardError;
@@ -30,7 +30,8 @@ pub enum Combine {
 
 pub struct Merge {
     combine: Combine,
-    /// The union without its tree. A member's name has the number of its row instead of the number of its leaf.
+    /// The union without its tree. With each name, the number of the member's row is stored instead of that of its
+    /// leaf.
     union: Board,
     /// One row for each distinct member: its words, the moment of its last change, and its ID.
     rows: Vec<u64>,

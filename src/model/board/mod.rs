@@ -1,9 +1,9 @@
 //! Leaderboards with several dimensions: an exact order over tuples of any size.
 //!
-//! A board has two parts. None of them makes an allocation for each member:
+//! A board has two parts. Neither part makes an allocation for each member:
 //!
-//! - `names`: the members' names in pages. A name's page and slot form the member's ID. A hash table leads from a name
-//!   to its ID. The table never rehashes all entries at once.
+//! - `names`: the members' names in pages. A name's page and slot form the member's ID. A hash table maps a name to its
+//!   ID. The table never rehashes all entries at once.
 //! - `tree`: the order of the members, a B+tree with counts.
 //!
 //! A lookup by name finds the member's ID and its leaf. The leaf holds the member's values, and the counts in the
@@ -12,8 +12,8 @@
 //! ## Effects
 //!
 //! A SET or INCR is replicated as a SET of the final values, without conditions. A replica applies the effects in the
-//! master's order, so ties get the same order. KEEP has no effect of its own, because after each effect it removes the
-//! same member as on the master.
+//! master's order, so ties get the same order. A removal by KEEP is not replicated: after each effect, a replica
+//! removes the same member as the master.
 
 mod codec;
 mod error;

@@ -1,12 +1,13 @@
-//! The members' names, each stored with the number of the member's leaf, and an index from a name to its ID.
+//! The members' names, and an index that maps a name to its ID. Each name is stored with the number of the member's
+//! leaf.
 //!
 //! Names of the same length share pages of fixed slots. So a name needs no allocation, pointer or padding: a name of 12
 //! bytes takes 16 bytes, including the leaf's number. A lookup needs the name and the leaf's number. It gets both with
 //! one cache miss.
 //!
 //! The page and the slot form the member's ID: `page << 8 | slot`. A page has at most 256 slots. A page with several
-//! slots takes at most 16 KiB. A page grows as needed. For each length, all pages but the last are full: if a name is
-//! removed, the last name of the same length takes its slot and its ID. So the memory follows the number of members.
+//! slots takes at most 16 KiB. A page grows as needed. If a name is removed, the last name of the same length takes its
+//! slot and its ID. So for each length, all pages but the last are full, and the memory shrinks with the members.
 
 use std::collections::BTreeMap;
 

@@ -37,7 +37,7 @@ pub enum Ties {
 }
 
 impl Ties {
-    /// All rules. Encoded boards contain a rule's index.
+    /// All rules. An encoded board contains the index of its rule in this array.
     pub const ALL: [Ties; 3] = [Ties::First, Ties::Last, Ties::Name];
 
     pub fn word(self) -> &'static str {

@@ -1,5 +1,5 @@
-//! A store of items whose IDs never change, because other data refers to items by ID. It consists of [`Chunks`] and a
-//! list of the vacant IDs.
+//! A store of items. An item's ID never changes, because other data refers to the item by its ID. The store consists of
+//! [`Chunks`] and a list of the vacant IDs.
 
 use crate::model::chunks::Chunks;
 
@@ -15,8 +15,8 @@ impl<T: Default> Slab<T> {
         self.items.len() - self.vacant.len()
     }
 
-    /// Returns the allocated bytes. `owned` returns the bytes that an item owns. Their sum is estimated from `samples`
-    /// evenly spread items. 0 reads all items.
+    /// Returns the allocated bytes. `owned` returns the bytes that an item owns. If `samples` is not 0, `owned` is
+    /// called for that number of evenly spread items, and the other items are estimated.
     pub(super) fn bytes(&self, samples: usize, owned: impl Fn(&T) -> usize) -> usize {
         let slots = self.items.len();
         let step = if samples == 0 { 1 } else { slots.div_ceil(samples).max(1) };

@@ -19,7 +19,7 @@ use super::{Board, MAX_MEMBERS};
 
 #[derive(Clone, Copy, Debug)]
 pub struct Assignment<'a> {
-    /// Any bytes, at most 2^32 - 16.
+    /// Any bytes. The maximum length is 2^32 - 16.
     pub member: &'a [u8],
     /// One value per dimension, of the dimension's kind. Floats must be finite.
     pub values: &'a [Value],
@@ -46,7 +46,7 @@ pub struct SetOptions {
 /// The result of REMRANGE.
 #[derive(Debug)]
 pub struct RemovedRange {
-    /// The position of the first removed member, or 0.
+    /// The position of the first removed member. 0 if no member was removed.
     pub first: u64,
     pub count: u64,
     /// The former contents of the board, if the board was built again. The caller can free them in another thread.
@@ -187,8 +187,8 @@ impl Board {
         !is_refused && self.put(member, slot, words, effect)
     }
 
-    /// Sets the values of a member, which `words` encodes. `(hash, found)` is the result of
-    /// [`find`](super::names::Names::find). Returns whether the member was added.
+    /// Sets the values of a member to `words`. `(hash, found)` is the result of [`find`](super::names::Names::find).
+    /// Returns whether the member was added.
     fn put(
         &mut self,
         member: &[u8],
@@ -224,7 +224,7 @@ impl Board {
         found.is_none()
     }
 
-    /// Whether the row at or below `position` precedes `member`, if `member` gets the same values now.
+    /// Whether the row at `position` precedes `member`, if `member` gets the same values as the row now.
     fn precedes(&self, position: Position, member: &[u8]) -> bool {
         match self.schema.ties() {
             Ties::First => true,

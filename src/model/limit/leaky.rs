@@ -88,7 +88,7 @@ impl Level {
         u64::try_from(parts.div_ceil(u128::from(window))).unwrap_or(MAX_UNITS).min(MAX_UNITS)
     }
 
-    /// Returns the level at `now`. If the clock has stepped back to before the last write, this is the written level.
+    /// Returns the level at `now`. If `now` is before the last write, returns the level at the last write.
     fn seen_at(self, now: Millis) -> Level {
         match now < self.written_at {
             true => Level::of(self.limit, self.window, now, self.parts_at(self.written_at)),
@@ -111,7 +111,7 @@ impl Level {
         })
     }
 
-    /// Refunds up to `units`: at most the units that are in the bucket at `now` and drain by `until`.
+    /// Refunds at most `units` units. Units that have drained, or that drain after `until`, cannot be refunded.
     pub(super) fn refund(self, now: Millis, units: u64, until: Millis) -> (u64, Option<Update>) {
         let parts = self.seen_at(now).parts_at(now);
         let ahead = u128::from(until.saturating_sub(now)) * u128::from(self.limit);

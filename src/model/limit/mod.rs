@@ -85,7 +85,7 @@ pub struct Verdict {
     pub charged_until: Millis,
 }
 
-/// What [`assess`] found.
+/// The result of [`assess`].
 #[derive(Clone, Debug)]
 pub struct Assessment {
     pub fits: bool,
@@ -105,8 +105,9 @@ pub struct LimitUsage {
     pub units: Option<u64>,
     /// The number of distinct times at which units become available again.
     pub slots: u64,
-    /// The times at which the next unit and all units become available again.
+    /// The time at which the next unit becomes available again.
     pub next_available: Option<Millis>,
+    /// The time at which no unit is in use any more.
     pub all_available: Option<Millis>,
 }
 
@@ -141,7 +142,7 @@ impl Update {
     }
 }
 
-/// The bytes of a string from `at` on.
+/// New bytes for a part of a string, from `at` on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     pub at: usize,
@@ -160,8 +161,8 @@ impl Lifetime {
         Lifetime { until, linger: 0 }
     }
 
-    /// Returns a lifetime up to `until`, or longer by up to an eighth of the window, at most 20 s. So most calls do not
-    /// change the TTL of a busy key.
+    /// Returns a lifetime that may exceed `until` by up to an eighth of the window, but at most by 20 s. So most calls
+    /// do not change the TTL of a busy key.
     fn lingering(until: Millis, window: Millis) -> Lifetime {
         /// The maximum of `linger`, in ms.
         const MOST: Millis = 20_000;
@@ -184,8 +185,8 @@ pub enum StoredLimit<'a> {
 }
 
 impl<'a> StoredLimit<'a> {
-    /// Parses a string. The first byte identifies the algorithm. A plain number belongs to THROTTLE, as in redis-cell,
-    /// if it agrees with the key's TTL.
+    /// Parses a string. The first byte identifies the algorithm. A plain number belongs to THROTTLE if the number
+    /// agrees with the key's TTL.
     pub fn parse(text: &'a [u8], expires_at: Option<Millis>) -> Result<StoredLimit<'a>, Foreign> {
         match text.first() {
             Some(b's') => Ring::parse(text).map(StoredLimit::Sliding),
@@ -240,8 +241,9 @@ pub fn assess(call: Call, intent: Intent, stored: Option<&[u8]>) -> Result<Asses
 
 /// A stored limit, and a call to check against it.
 ///
-/// A call that is not a peek *settles* the limit first: it applies its policy to the stored units, so that no unit is
-/// held longer than the window of this policy. `is_settled` selects the waits after that.
+/// Unless a call is a peek, it *settles* the limit first: it applies its policy to the stored units, so that no unit is
+/// held longer than the window of this policy. If `is_settled` is true, a method returns the wait for the settled
+/// limit, otherwise the wait for the stored limit.
 trait Assessed {
     fn call(&self) -> &Call;
 
@@ -257,8 +259,8 @@ trait Assessed {
     /// Returns the change that settles the limit.
     fn settle(&self) -> Option<Update>;
 
-    /// Returns the change that takes the units, how many units are free after it, and when the units become available
-    /// again. Called only if the cost is not 0.
+    /// Returns the change that takes the units, the number of units that are then free, and the time at which the taken
+    /// units become available again. Called only if the cost is not 0.
     fn take(&self) -> (Update, i64, Millis);
 
     fn fits(&self) -> bool {
@@ -288,8 +290,8 @@ trait Assessed {
         }
     }
 
-    /// Returns the verdict and changes nothing. The waits are those of the units as they are stored. If a later call
-    /// settles the limit, they may become shorter.
+    /// Returns the verdict and changes nothing. The waits are those for the stored limit. If a later call settles the
+    /// limit, the waits may become shorter.
     fn peek(&self) -> Verdict {
         self.verdict(false)
     }

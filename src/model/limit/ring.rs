@@ -52,8 +52,8 @@ pub struct Ring<'a> {
 }
 
 impl<'a> Ring<'a> {
-    /// Parses a string in O(log N). May accept a string of another program. Its numbers then have no meaning, but are
-    /// within the bounds of [`Usage`].
+    /// Parses a string in O(log N). May accept a string that another program wrote. In that case, the numbers have no
+    /// meaning, but are within the bounds of [`Usage`].
     pub fn parse(text: &'a [u8]) -> Result<Ring<'a>, Foreign> {
         let (slots, rest) = text.strip_prefix(TAG).ok_or(Foreign)?.as_chunks();
         let [first, _, ..] = slots else { return Err(Foreign) };

@@ -1,9 +1,9 @@
 //! The most denied keys: a sketch of bounded size ("Space-Saving": Metwally, Agrawal, El Abbadi, 2005).
 //!
 //! The sketch has [`CAPACITY`] counters. A denied key without a counter takes over the counter with the lowest count,
-//! and continues from that count. So after `n` denials, each count is at least the key's number of denials, and at most
-//! `n / CAPACITY` above it. A key with more than `n / CAPACITY` denials has a counter. Counting a denial takes one
-//! lookup by hash. In a full sketch, the search for the lowest count takes O(1) on average.
+//! and continues from that count. So after `n` denials, each count is at least the key's number of denials, and exceeds
+//! this number by at most `n / CAPACITY`. A key with more than `n / CAPACITY` denials has a counter. Counting a denial
+//! takes one lookup by hash. In a full sketch, the search for the lowest count takes O(1) on average.
 
 use crate::model::time::Millis;
 use hashbrown::{DefaultHashBuilder, HashTable};
@@ -31,7 +31,7 @@ pub struct Sketch {
     counters: Vec<Counter>,
     places: HashTable<usize>,
     hasher: DefaultHashBuilder,
-    /// The lower bound of all counts.
+    /// A lower bound of all counts.
     least: u64,
     /// The index from which the search for the lowest count continues.
     cursor: usize,

@@ -1,5 +1,5 @@
 //! SLIDING: a unit becomes available again one window after it was taken. The units in use are stored in a [`Ring`] of
-//! times.
+//! times. The table compares the ring with a limiter's log in a sorted set.
 //!
 //! | a log in a sorted set         | this ring                                                                  |
 //! |-------------------------------|----------------------------------------------------------------------------|
@@ -17,8 +17,8 @@ const MOST_SLOTS: usize = if cfg!(test) { 512 } else { 1 << 24 };
 /// A ring of at most this many slots never shrinks.
 const SMALL: usize = 8;
 
-/// Returns the default precision: 1 ms up to 100 units, above that a hundredth of the window. So a ring has at most
-/// about 100 slots, whatever the limit is.
+/// Returns the default precision: 1 ms if the limit is at most 100 units, otherwise a hundredth of the window. So a
+/// ring has at most about 100 slots, whatever the limit is.
 pub fn default_grid(limit: u64, window: Millis) -> Millis {
     if limit <= 100 { 1 } else { window.div_ceil(100) }
 }
@@ -105,8 +105,8 @@ impl Sliding<'_> {
         if is_settled { self.until } else { time::MAX }
     }
 
-    /// Returns the change that takes `more` further units. They are in use until [`until`](Sliding::until), and no
-    /// other unit is in use for longer.
+    /// Returns the change that takes `more` units. They are in use until [`until`](Sliding::until). After the change,
+    /// no other unit is in use for longer.
     fn put(&self, more: u64) -> Update {
         let (until, policy) = (self.until, &self.call.policy);
         let lifetime = Lifetime::lingering(until, policy.window);
@@ -127,7 +127,7 @@ impl Sliding<'_> {
         } else if usage.first > 1 || ring.slot(1).taken == ring.slot(0).taken {
             Some(0)
         } else {
-            // The new slot of a ring that cannot grow replaces the newest slot. So the units of the newest slot are
+            // If the ring cannot grow, the new slot replaces the newest slot. So the units of the replaced slot are
             // held longer than a window. The limit is still never exceeded.
             (len >= MOST_SLOTS).then_some(len - 1)
         };

@@ -6,7 +6,7 @@
 //! units.
 //!
 //! Where redis-cell panics, overflows or returns an error, this module differs. Numbers out of range are errors. If a
-//! call returns more units than are in use, the key becomes empty. If the interval is below a microsecond, the
+//! call returns more units than are in use, no unit is in use afterwards. If the interval is below a microsecond, the
 //! remaining units are computed in nanoseconds. (redis-cell truncates the interval to 0 µs and divides by 0.)
 //!
 //! A key that redis-cell wrote may expire up to a millisecond before its arrival time, and the limit then admits a unit
@@ -23,8 +23,8 @@ const SECOND: Nanos = 1_000_000_000;
 pub const MILLISECOND: Nanos = 1_000_000;
 
 /// The maximum difference between a key's TTL and its arrival time. The two differ after MIGRATE, which sends the TTL
-/// as remaining time. A number of another program, read as nanoseconds, is unlikely to be that close to its TTL. For
-/// example, a counter is near 0, which is the year 1970.
+/// as remaining time. A number that another program wrote is unlikely to be that close to its key's TTL. For example, a
+/// counter, read as nanoseconds, is near the year 1970.
 const TOLERANCE: Millis = 5_000;
 
 /// The earliest arrival time of a key without a TTL: September 2001. redis-cell leaves a key without a TTL if a call
@@ -126,7 +126,7 @@ pub fn throttle(
     let ThrottlePolicy { interval, tolerance, .. } = policy;
     let increment = Nanos::from(interval.checked_mul(quantity).ok_or(OutOfRange)?);
     let (interval, tolerance) = (Nanos::from(interval), Nanos::from(tolerance));
-    // Negative if the key is past its arrival time but not yet expired, as in redis-cell.
+    // As in redis-cell, this is negative if the arrival time has passed but the key has not yet expired.
     let held = stored.map_or(0, |arrival| Nanos::from(arrival.nanos) - now);
     let asked = held.max(0) + increment;
     let late = asked - tolerance;

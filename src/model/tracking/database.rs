@@ -1,10 +1,10 @@
 //! The tracked sets of one database: names, due times, dirty sets, postponed checks.
 //!
-//! The sets are numbered from 0. An [`Index`] finds a set's number by its name. Blocks of [`BLOCK`] sets store the names
-//! and due times. If a set is removed, the last set gets its number. So only the last block has vacant places, and a set
-//! takes about 29 bytes in addition to its name. The index and the blocks grow and shrink in small steps.
+//! The sets are numbered from 0. An [`Index`] finds a set's number by its name. Blocks of [`BLOCK`] sets store the
+//! names and due times. If a set is removed, the last set gets its number. So only the last block has vacant places,
+//! and a set takes about 29 bytes in addition to its name. The index and the blocks grow and shrink in small steps.
 //!
-//! An ordered set of the earliest due time of each block finds the block that is due first.
+//! The blocks are also ordered by the earliest due time of their sets, to find the set that is due first.
 
 use crate::model::chunks::Chunks;
 use crate::model::index::Index;
@@ -24,13 +24,13 @@ pub(super) const AT_ONCE: Millis = 0;
 /// The number of sets in a block.
 const BLOCK: u32 = 32;
 
-/// What is known about a key.
+/// The tracking state of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// The key is not tracked.
     Unknown,
     Clean,
-    /// The set is dirty. The value is the TTL that it had when it became dirty.
+    /// The set is dirty. The value is the TTL that the set had when it became dirty.
     Dirty(Millis),
 }
 
@@ -96,8 +96,8 @@ pub struct Database {
     dirty: BTreeMap<Box<[u8]>, Millis>,
     /// The dirty sets, ordered by their TTL in `dirty`.
     ttls: BTreeSet<(Millis, Box<[u8]>)>,
-    /// The due times of sets whose check is postponed. The time in the key is that of the next attempt, measured in
-    /// [`Tracking::passed`](super::Tracking::passed).
+    /// The due times of sets whose check is postponed. The time in the map's key is the time of the next check,
+    /// measured in [`Tracking::passed`](super::Tracking::passed).
     pub postponed: BTreeMap<(Millis, Rc<[u8]>), Millis>,
 }
 
@@ -174,7 +174,7 @@ impl Database {
         self.order.first().map(|&(due, _)| due)
     }
 
-    /// Returns the earliest due time of the blocks whose sets are all due after `moment`.
+    /// Returns the earliest due time of all sets, but ignores blocks with a set that is due at or before `moment`.
     pub fn next_due_after(&self, moment: Millis) -> Option<Millis> {
         self.order.range((moment + 1, 0)..).next().map(|&(due, _)| due)
     }
@@ -254,8 +254,8 @@ impl Database {
         self.unread > 0
     }
 
-    /// Reads the next sets of the walk in progress, and removes those that `is_meant` selects. A removed set is replaced
-    /// by the last set, which the walk has read, so the walk misses no set.
+    /// Reads the next sets of the walk in progress, and removes those that `is_meant` selects. A removed set is
+    /// replaced by the last set, which the walk has read, so the walk misses no set.
     pub fn forget_some(&mut self, is_meant: impl Fn(&[u8]) -> bool) {
         /// The number of sets that one call reads.
         const SOME: usize = 512;

@@ -2,13 +2,13 @@
 //! server and no clock.
 //!
 //! [`Tracking`] is a cache: every visit reads the set's marker and members from the set itself. So a wrong time does no
-//! harm. If the time in the entry is too early, the visit finds nothing to do. If the key is gone, the visit removes
-//! the entry. If a visit cannot read the set, its outcome is *unknown*: the set stays tracked, and a later visit checks
+//! harm. If the recorded time is too early, the visit finds nothing to do. If the key is gone, the set is no longer
+//! tracked. If a visit cannot read the set, its outcome is *unknown*: the set stays tracked, and a later visit checks
 //! it again.
 //!
 //! A set that plain commands have changed is *dirty* until its marker is restored. Plain commands do not change the
-//! TTL. So the module recognizes a dirty set by the TTL that it had at the time of the change, even after the set was
-//! moved or copied to another key.
+//! TTL. So the module recognizes a dirty set by the TTL that the set had at the time of the change, even after the set
+//! was moved or copied to another key.
 //!
 //! The timer is armed only for times within [`HORIZON`]. Later times are left to the cron job ([`Tracking::at_cron`]),
 //! which runs at least once a second. So delays stay far below the limits of the server's event loop. A step of the
@@ -31,15 +31,15 @@ use std::collections::BTreeMap;
 /// The maximum delay of the timer. It exceeds the interval of the cron job, which is at most a second.
 pub const HORIZON: Millis = 1500;
 
-/// The minimum and maximum delay until the next visit to a set that could not be checked. Within these limits, the
-/// attempts are 1 ms apart, so that such sets cause at most a thousand visits a second.
+/// The minimum and maximum delay from a visit that could not read a set to the next visit to that set. The next visits
+/// to several such sets are 1 ms apart, so such sets cause at most a thousand visits a second.
 const RETRY: [Millis; 2] = [1000, 60_000];
 
-/// The maximum difference between two readings of the wall clock that counts as passed time. A running server reads the
-/// clock more often, so a larger difference is a step of the clock.
+/// If two successive readings of the wall clock differ by more than this time, the clock has stepped, because a running
+/// server reads it more often. Only this much of the difference counts as passed time.
 const STEP: Millis = 2000;
 
-/// The number of blocks of sets that each run of the cron job frees of a dropped database. This takes some tens of µs.
+/// The maximum number of a dropped database's blocks that one run of the cron job frees. This takes some tens of µs.
 const FREED: usize = 128;
 
 /// Returns when to visit a set whose lowest score is `first`.
@@ -66,7 +66,7 @@ pub enum Outcome {
 pub struct Need {
     /// Whether this server may delete expired members now.
     pub sweeps: bool,
-    /// Whether a first scan or a walk must continue as soon as possible.
+    /// Whether the next slice must run as soon as possible, even if no set is due.
     pub hurries: bool,
 }
 
@@ -77,7 +77,7 @@ pub struct Tracking {
     dropped: Vec<Database>,
     /// The number of expired members that remain in the set that was visited last.
     left: u64,
-    /// When the set whose check failed last is checked again, measured in [`Tracking::passed`].
+    /// The time to which the last failed check was postponed, measured in [`Tracking::passed`].
     retry: Millis,
     /// The wall clock at the last reading.
     seen: Millis,
@@ -121,8 +121,8 @@ impl Tracking {
         self.databases.extend(was_other.map(|database| (one, database)));
     }
 
-    /// Begins a walk through all sets. [`forget_some`](Tracking::forget_some) continues the walk, and forgets the sets
-    /// that it selects. If a walk is in progress, it starts again from the beginning.
+    /// Begins a walk through all sets. [`forget_some`](Tracking::forget_some) continues the walk. If a walk is in
+    /// progress, the walk starts again from the beginning.
     pub fn begin_to_forget(&mut self) {
         self.databases.values_mut().for_each(Database::begin_walk);
     }
@@ -249,8 +249,8 @@ impl Tracking {
         }
     }
 
-    /// Returns the timer request of the cron job, and of the end of a slice. If the next work is due within the [`HORIZON`], the request arms the
-    /// timer for this work. Otherwise, it disarms the timer.
+    /// Returns the timer request of the cron job and of the end of a slice. If the next work is due within the
+    /// [`HORIZON`], the request arms the timer for this work. Otherwise, the request disarms the timer.
     pub fn at_cron(&mut self, now: Millis, need: Need) -> Alarm {
         self.observe(now);
         self.resume();

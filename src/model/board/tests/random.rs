@@ -14,7 +14,7 @@ enum Op {
     Incr(Vec<u8>, Vec<(usize, i8)>),
     Remove(Vec<u8>),
     RemoveRange(i64, i64),
-    /// A merge with another board. The flag tells which board is merged first.
+    /// A merge with another board. The flag tells whether the other board comes first.
     Merge(Vec<(Vec<u8>, Vec<i8>)>, bool, Combine),
     Reload,
 }
@@ -196,7 +196,7 @@ impl Trio {
         let mut tuples = Vec::new();
         let mut ranks = [const { BTreeMap::new() }; 3];
         let sorted = self.reference.sorted();
-        // On a large board, only some members' neighbours are checked, because the reference sorts for each.
+        // On a large board, only some members' neighbours are checked, because each query of the reference sorts.
         let step = 1 + sorted.len() / 64;
         for (at, row) in sorted.into_iter().enumerate() {
             for (ranking, ranks) in RANKINGS.iter().zip(&mut ranks) {

@@ -3,9 +3,9 @@
 //! A *full* node is split in half. But if the new row is the last of the tree, the old node stays full and the new row
 //! gets a node of its own. So a board that is filled in order has full leaves.
 //!
-//! A node *below a third* is merged with a sibling if both together fill at most three quarters of a node. An empty
-//! node is removed. So the height stays O(log n). A node is not split soon after a merge or merged soon after a split,
-//! so both are rare.
+//! A node that is less than a third full is merged with a sibling if both together fill at most three quarters of a
+//! node. An empty node is removed. So the height stays O(log n). A node is not split soon after a merge or merged soon
+//! after a split, so splits and merges are rare.
 //!
 //! Bulk loading fills the leaves first, then each level above them. O(n).
 
@@ -37,9 +37,9 @@ impl Tree {
         self.rebalance(leaf, names);
     }
 
-    /// Returns the index in its leaf that a row would get with new words. Returns `None` if the row may belong in
-    /// another leaf or at an end of this leaf. `before` is as for [`Tree::seek`]. On a large board, a row usually stays
-    /// in its leaf after a small change. O(log of the leaf).
+    /// Returns the index that the row at `position` would get in its leaf if it had these words. Returns `None` if the
+    /// row may belong in another leaf or at an end of this leaf. After a small change, a row of a large board usually
+    /// stays in its leaf. `before` is as for [`Tree::seek`].
     pub(in super::super) fn seek_near(
         &self,
         position: Position,
@@ -53,7 +53,7 @@ impl Tree {
     }
 
     /// Changes the words of the row at `position`, and moves the row to the index that [`Tree::seek_near`] returned.
-    /// O(leaf), plus O(log n) if the number of distinct tuples changes.
+    /// O(rows of a leaf), plus O(log n) if the number of distinct tuples changes.
     pub(in super::super) fn shift(&mut self, position: Position, target: usize, words: &[u64]) {
         let leaf = &mut self.nodes[position.leaf];
         let (low, high) = (position.at.min(target), position.at.max(target));
@@ -70,8 +70,8 @@ impl Tree {
         leaf.ids[at] = to;
     }
 
-    /// Adds or subtracts what the row at `position` contributes to the totals. If the row and the next row have the
-    /// same words, the next row is a head only while this row is absent.
+    /// Adds the contribution of the row at `position` to the totals, or subtracts it. If the row and the next row have
+    /// the same words, the next row is not a head while this row is present.
     fn count(&mut self, position: Position, apply: fn(Total, Total) -> Total) {
         let row = self.cursor(position);
         let is_head = row.before().is_none_or(|before| before.words() != row.words());
@@ -86,8 +86,8 @@ impl Tree {
         }
     }
 
-    /// Adds `change` to the total of a leaf in all ancestors. If `is_first`, also copies the leaf's first row to the
-    /// ancestors that begin with it.
+    /// Adds `change` to the total of a leaf in all ancestors. If `is_first`, the leaf has a new first row: also copies
+    /// this row to the ancestors that begin with this leaf.
     fn update(&mut self, leaf: u32, change: Total, mut is_first: bool) {
         self.total = self.total.wrapping_add(change);
         let mut node_id = leaf;
@@ -175,7 +175,7 @@ impl Tree {
         }
     }
 
-    /// Makes the rows `from..` refer to `node_id`: as the members' leaf, or as the children's parent.
+    /// Sets the node as the leaf of its members, or as the parent of its children, from row `from` on.
     fn adopt(&mut self, node_id: u32, from: usize, names: &mut Names) {
         for at in from..self.nodes[node_id].len() {
             let node = &self.nodes[node_id];
@@ -262,7 +262,7 @@ impl Tree {
         }
     }
 
-    /// Adds a row at the end of a tree that has only leaves. The row must not precede the last one. The caller calls
+    /// Adds a row at the end of a tree that has only leaves. The row must not precede the last row. The caller calls
     /// [`build_levels`](Tree::build_levels) after the last row. O(1).
     pub(in super::super) fn append(&mut self, words: &[u64], id: u32, names: &mut Names) {
         let is_head = self.total == 0 || self.words(self.last()) != words;
@@ -277,14 +277,14 @@ impl Tree {
         self.total += MEMBER + Total::from(is_head);
     }
 
-    /// Builds the levels above the leaves, of which the root is the first. O(n / rows of a leaf).
+    /// Builds the levels above the leaves. Before the call, the root is the first leaf. O(n / rows of a leaf).
     pub(in super::super) fn build_levels(&mut self) {
         while self.nodes[self.root].next != NIL {
             self.root = self.level_above(self.root);
         }
     }
 
-    /// Builds the level above the level whose first node is `child`. Returns the first node of the new level.
+    /// Adds a level above the top level, which begins with `child`. Returns the first node of the new level.
     fn level_above(&mut self, mut child: u32) -> u32 {
         let first = self.nodes.insert(Node::inner());
         let mut node = first;

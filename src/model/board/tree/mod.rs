@@ -7,7 +7,7 @@
 //! - Members with equal values are ordered only by their places in the tree. A member with the same values is inserted
 //!   after its equals (TIES FIRST), before them (LAST), or by its name (NAME). So no sequence number is stored,
 //!   compared, saved or replicated.
-//! - A *head* is a row whose values differ from those of the previous row. Inner nodes count heads like members. The
+//! - A *head* is a row whose values differ from those of the previous row. Inner nodes count members and heads. The
 //!   dense rank of a member is the number of heads up to and including its row, minus one. Inserting or removing a row
 //!   changes only whether this row and the next row are heads.
 //!
@@ -80,7 +80,7 @@ pub(super) struct Tree {
     total: Total,
     /// The number of words per row: one for each dimension.
     stride: usize,
-    /// The number of rows at which a node is split. After every change, all nodes have fewer rows.
+    /// The number of rows at which a leaf is split. After every change, all leaves have fewer rows.
     leaf_rows: usize,
     inner_rows: usize,
 }
@@ -91,7 +91,8 @@ impl Tree {
         Self::with_rows(stride, (LEAF_BYTES / (8 * stride)).clamp(least, most), INNER_ROWS)
     }
 
-    /// Creates an empty tree. A node is split when it gets this number of rows, which must be at least 4.
+    /// Creates an empty tree. A leaf is split when it has `leaf_rows` rows, an inner node when it has `inner_rows`
+    /// rows. Both numbers must be at least 4.
     pub(super) fn with_rows(stride: usize, leaf_rows: usize, inner_rows: usize) -> Self {
         let mut nodes = Slab::default();
         let root = nodes.insert(Node::default());
@@ -136,15 +137,17 @@ impl Tree {
         Position { leaf, at: self.nodes[leaf].position(id) }
     }
 
-    /// Returns the ID of the first member at or below a row of any node. O(1) in a leaf, else O(log n).
+    /// Returns the ID of a row's member. If the row is in an inner node, this is the first member below the row. O(1)
+    /// in a leaf, O(log n) in an inner node.
     pub(super) fn member(&self, position: Position) -> u32 {
         let node = &self.nodes[position.leaf];
         let id = node.ids[position.at];
         if node.is_leaf() { id } else { self.member(Position { leaf: id, at: 0 }) }
     }
 
-    /// Returns the position that a row with these words would get, possibly the end of a leaf. `before` decides for
-    /// rows with the same words: whether the row at or below a position precedes the new row. O(log n).
+    /// Returns the position that a new row with these words would get, possibly the end of a leaf. `before` is called
+    /// for existing rows with the same words, also in inner nodes. It returns whether such a row precedes the new row.
+    /// O(log n).
     pub(super) fn seek(&self, words: &[u64], before: impl Fn(Position) -> bool) -> Position {
         let mut leaf = self.root;
         loop {

@@ -8,11 +8,11 @@ use std::ops::Range;
 
 use crate::model::chunks::NIL;
 
-/// A number of members (the upper 32 bits) and of heads (the lower 32 bits). Totals are added and subtracted as plain
+/// The number of members (upper 32 bits) and the number of heads (lower 32 bits). Totals are added and subtracted as plain
 /// numbers that wrap around.
 pub(super) type Total = u64;
 
-/// One member.
+/// The total of one member that is not a head.
 pub(super) const MEMBER: Total = 1 << 32;
 
 pub(super) fn members(total: Total) -> u32 {
@@ -59,7 +59,7 @@ impl Node {
         &self.words[at * stride..(at + 1) * stride]
     }
 
-    /// Returns the index of the row with this ID, which must be present. A node's IDs take at most a few cache lines.
+    /// Returns the index of the row with this ID, which must be present.
     pub(super) fn position(&self, id: u32) -> usize {
         self.ids.iter().position(|i| *i == id).unwrap_or(0)
     }

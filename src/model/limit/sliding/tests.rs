@@ -213,7 +213,7 @@ fn the_largest_numbers_overflow_nowhere() {
     );
 }
 
-/// A peek reports the waits of the stored state, not those after a call that applies a shorter window.
+/// A peek reports the waits for the stored units, not the shorter waits after a call with a shorter window.
 #[test]
 fn peek_names_a_wait_that_comes_true_after_the_window_shrank() {
     let (mut key, long, short) = (Key::default(), sliding(3, 60_000, 1), sliding(3, 5000, 1));

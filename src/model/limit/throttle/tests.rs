@@ -1,4 +1,4 @@
-//! Tests THROTTLE with redis-cell's own cases. If redis-cell is installed, the module's tests compare with it.
+//! Tests THROTTLE with redis-cell's own cases.
 
 use super::*;
 use proptest::prelude::*;
@@ -140,8 +140,7 @@ fn a_number_is_an_arrival_only_if_the_key_ends_with_it_or_never() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(5000))]
 
-    /// Makes calls within the millisecond in which the key expires. Each reply must equal that for a key that never
-    /// expires.
+    /// Makes calls around the time at which the key expires. Each reply must be the same as if the key never expired.
     #[test]
     fn a_key_does_not_end_before_its_arrival_time(
         (burst, count) in (0_i64..4, 1_i64..20_000),
@@ -160,8 +159,8 @@ proptest! {
         }
     }
 
-    /// A call after the reported seconds succeeds, except that redis-cell ignores a remainder below a millisecond. No
-    /// bucket admits more than its burst and its rate.
+    /// As in redis-cell, the reported wait ignores a remainder below a millisecond. So a call succeeds one millisecond
+    /// after the reported wait. No bucket admits more than its burst and its rate.
     #[test]
     fn the_rate_is_kept_and_waits_are_true(
         (burst, count, period) in (0_i64..20, 1_i64..5000, 1_i64..100),

@@ -120,7 +120,7 @@ fn a_step_of_the_clock_back_leaves_no_timer_for_what_is_far_again() {
     assert_eq!(tracking.at_cron(NOW - 60_000, IDLE), Alarm::Off);
     tracking.database(0).track(b"near", NOW - 59_000);
     assert_eq!(tracking.after_change(NOW - 60_000, || IDLE), Alarm::In(1000));
-    // Without the cron job, the timer stays armed until the next change, although its time is far away after the step.
+    // The cron job has not run since the step. So the timer is still armed, for a time that is now far away.
     let mut tracking = with(NOW + 1000);
     assert_eq!(tracking.after_change(NOW, || IDLE), Alarm::In(1000));
     tracking.database(0).track(b"near", NOW - 59_000);

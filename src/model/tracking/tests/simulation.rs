@@ -58,7 +58,7 @@ struct Server {
     /// The time since which each expired member could have been deleted, by the monotonic clock.
     dead_since: BTreeMap<(Name, u8), Millis>,
     slices: u64,
-    /// The number of events that justify a slice: an action, or an expired member.
+    /// The number of slices that the actions and the expired members justify.
     reasons: u64,
 }
 
@@ -152,7 +152,7 @@ impl Server {
         self.expire_keys();
     }
 
-    /// Expires keys as the server does. Panics if a set expires that still has a live member, unless the set is dirty.
+    /// Expires keys as the server does. Panics if a set that is not dirty expires before its last member.
     fn expire_keys(&mut self) {
         let wall = self.wall;
         let gone: Vec<Name> = self.sets.iter().filter(|(_, set)| set.ttl <= wall).map(|(name, _)| *name).collect();

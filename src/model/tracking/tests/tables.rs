@@ -170,7 +170,7 @@ fn a_table_that_grows_and_shrinks_says_what_a_plain_map_says() {
     assert_eq!(table.len(), map.values().filter(|&&due| due == NEVER).count());
 }
 
-/// Returns a table of `sets` sets, a share of which is due at 100, and the number of due sets.
+/// Returns a table of `sets` sets, and how many of them are due at 100. `share` is the expected share of due sets.
 fn partly_due(sets: u32, share: f64) -> (Database, usize) {
     let mut random = StdRng::seed_from_u64(3);
     let (mut table, mut due) = (Database::default(), 0);
@@ -243,8 +243,7 @@ fn a_walk_meets_every_set_that_stays_though_most_others_go_meanwhile() {
     }
 }
 
-/// No call moves more than one set, and the tests of the index limit how many of its entries a call moves. So the blocks
-/// must be dense: only the last one has vacant places.
+/// While sets are added and removed, the blocks must stay dense: only the last block may have vacant places.
 #[test]
 fn a_table_grows_and_shrinks_in_small_steps() {
     let mut table = Database::default();
@@ -271,7 +270,7 @@ fn a_table_grows_and_shrinks_in_small_steps() {
     assert_eq!((table.len(), table.bytes()), (0, 0));
 }
 
-/// Most events are about keys that are not tracked. For most of these, a lookup must compare no name.
+/// Most events are about keys that are not tracked. For most such keys, a lookup must not compare names.
 #[test]
 fn a_name_that_is_not_there_is_mostly_known_by_one_look() {
     let mut table = Database::default();
@@ -292,7 +291,7 @@ fn a_name_that_is_not_there_is_mostly_known_by_one_look() {
     );
 }
 
-/// A set costs at most 80 bytes in addition to its name.
+/// A set costs at most 40 bytes in addition to its name, and at most 80 bytes after most sets have been removed.
 #[test]
 fn a_set_costs_little_beyond_its_name_and_the_memory_comes_back() {
     let mut table = Database::default();
@@ -314,8 +313,7 @@ fn a_set_costs_little_beyond_its_name_and_the_memory_comes_back() {
     assert!(left - name <= 80, "{left} bytes for each of those that are left");
 }
 
-/// Walks through a table from which sets are removed, and to which sets are added, during the walk. All selected sets
-/// that were present at the beginning of the walk must be forgotten.
+/// Removes and adds sets during a walk. The walk must forget all selected sets that were present at its beginning.
 #[test]
 fn sets_at_some_places_are_forgotten_in_small_steps() {
     let mut random = StdRng::seed_from_u64(2);
