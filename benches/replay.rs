@@ -17,7 +17,7 @@ use std::time::Instant;
 #[path = "../src/model/mod.rs"]
 mod model;
 
-use model::limit::{Algorithm, Assessment, Call, Intent, Part, Policy, Update, assess, sliding};
+use model::limit::{Algorithm, Assessment, Call, Intent, Patch, Policy, Update, assess, sliding};
 
 const SOURCES: u64 = 270_000;
 const WINDOW: u64 = 60_000;
@@ -103,7 +103,7 @@ impl Limit {
         match update {
             Some(Update::Replace { text, .. }) => self.0 = text.to_vec(),
             Some(Update::Overwrite { parts, .. }) => {
-                parts.iter().for_each(|Part { at, bytes }| self.0[*at..at + bytes.len()].copy_from_slice(bytes));
+                parts.iter().for_each(|Patch { at, bytes }| self.0[*at..at + bytes.len()].copy_from_slice(bytes));
             }
             Some(Update::Remove) | None => {}
         }

@@ -37,7 +37,7 @@ fn leases_that_are_renewed_while_their_slot_moves_as_a_whole_hold() {
     let (from, slot) = (cluster.home("{m}"), cluster.slot("{m}"));
     let to = (from + 1) % 3;
     let (mut source, mut target) = (cluster.nodes[from].client(), cluster.nodes[to].client());
-    // The leases end before the move does.
+    // The leases expire before the move is complete.
     let ends = lease(&mut source, 6_000);
     cluster.begin_to_move_slowly(how, slot, from, to);
     // The snapshot for the target has the old expiry. The renewals follow it.

@@ -4,7 +4,7 @@
 //! become available again, so the string is correct with any TTL. The TTL only removes the key.
 
 use super::text::{NumberReader, number_text};
-use super::{Assessed, Call, Foreign, Lifetime, LimitUsage, MAX_UNITS, Part, SmallBytes, Update, remaining};
+use super::{Assessed, Call, Foreign, Lifetime, LimitUsage, MAX_UNITS, Patch, SmallBytes, Update, remaining};
 use crate::model::time::{self, Millis, decimal, decimal_len};
 
 const TAG: &str = "fixed:";
@@ -58,7 +58,7 @@ impl Count {
         }
         let mut bytes = SmallBytes::from_elem(0, len);
         decimal(self.units, &mut bytes);
-        Update::overwrite(Part { at: TAG.len() + decimal_len(self.end) + 1, bytes }, None)
+        Update::overwrite(Patch { at: TAG.len() + decimal_len(self.end) + 1, bytes }, None)
     }
 }
 

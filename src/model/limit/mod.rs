@@ -131,20 +131,20 @@ pub enum Update {
     /// Replaces the string and sets the TTL.
     Replace { text: SmallBytes, lifetime: Lifetime },
     /// Overwrites parts of the string. Its length stays the same. `None` leaves the TTL unchanged.
-    Overwrite { parts: SmallVec<[Part; 1]>, lifetime: Option<Lifetime> },
+    Overwrite { parts: SmallVec<[Patch; 1]>, lifetime: Option<Lifetime> },
     /// Removes the key, because no unit is in use any more.
     Remove,
 }
 
 impl Update {
-    fn overwrite(part: Part, lifetime: Option<Lifetime>) -> Update {
+    fn overwrite(part: Patch, lifetime: Option<Lifetime>) -> Update {
         Update::Overwrite { parts: smallvec![part], lifetime }
     }
 }
 
 /// New bytes for a part of a string, from `at` on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct Patch {
     pub at: usize,
     pub bytes: SmallBytes,
 }

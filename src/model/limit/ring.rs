@@ -13,7 +13,7 @@
 //! Slots that were never written have the time 0. They are at the end of the string, and are treated as the oldest
 //! slots.
 
-use super::{Foreign, Part, SmallBytes};
+use super::{Foreign, Patch, SmallBytes};
 use crate::model::time::{self, Millis};
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -101,12 +101,12 @@ impl<'a> Ring<'a> {
         if units <= time::MAX { Ok(Usage { first, before, units }) } else { Err(Foreign) }
     }
 
-    pub fn replace(&self, age: usize, slot: RingSlot) -> Part {
-        Part { at: TAG.len() + self.place(age) * SLOT, bytes: SmallBytes::from_slice(&slot.bytes()) }
+    pub fn replace(&self, age: usize, slot: RingSlot) -> Patch {
+        Patch { at: TAG.len() + self.place(age) * SLOT, bytes: SmallBytes::from_slice(&slot.bytes()) }
     }
 
     /// Returns the slots from `from` on, with totals that are lower by `units`.
-    pub fn lower(&self, from: usize, units: u64) -> SmallVec<[Part; 1]> {
+    pub fn lower(&self, from: usize, units: u64) -> SmallVec<[Patch; 1]> {
         // These slots are one contiguous piece, or two if they wrap around the end of the string.
         let around = (self.len() - self.seam).clamp(from, self.len());
         [from..around, around..self.len()]
@@ -119,7 +119,7 @@ impl<'a> Ring<'a> {
                     let RingSlot { at, taken } = self.slot(age);
                     *room = RingSlot { at, taken: taken.wrapping_sub(units) }.bytes();
                 }
-                Part { at, bytes: SmallBytes::from_vec(bytes) }
+                Patch { at, bytes: SmallBytes::from_vec(bytes) }
             })
             .collect()
     }

@@ -47,7 +47,7 @@ fn written(before: Option<&[u8]>, change: Update) -> Vec<u8> {
     let (text, lifetime) = match change {
         Update::Replace { text, lifetime } => (text.to_vec(), Some(lifetime)),
         Update::Overwrite { parts, lifetime } => {
-            let [Part { at, bytes }] = &parts[..] else { panic!("{parts:?}") };
+            let [Patch { at, bytes }] = &parts[..] else { panic!("{parts:?}") };
             let mut text = before.unwrap().to_vec();
             text[*at..].copy_from_slice(bytes);
             (text, lifetime)

@@ -41,7 +41,7 @@ fn slots_are_found_wherever_the_seam_is() {
                     let found = ring.find(0, |slot| slot.at < at);
                     assert!(ring.slot(found).at >= at && (found == 0 || ring.slot(found - 1).at < at), "{at} {ring:?}");
                 }
-                let Part { at, bytes: slot } = ring.replace(0, RingSlot { at: 10 + next, taken: 100 + next });
+                let Patch { at, bytes: slot } = ring.replace(0, RingSlot { at: 10 + next, taken: 100 + next });
                 bytes[at..at + slot.len()].copy_from_slice(&slot);
             }
         }

@@ -1,6 +1,6 @@
 //! Tests SLIDING against a reference that follows the definition: a list of times.
 
-use super::super::{Algorithm, Assessment, MAX_UNITS, Part, Verdict};
+use super::super::{Algorithm, Assessment, MAX_UNITS, Patch, Verdict};
 use super::*;
 use proptest::prelude::*;
 
@@ -23,7 +23,7 @@ impl Key {
                 Some(lifetime)
             }
             Update::Overwrite { parts, lifetime } => {
-                for Part { at, bytes } in parts {
+                for Patch { at, bytes } in parts {
                     self.0.as_mut().unwrap()[at..at + bytes.len()].copy_from_slice(&bytes);
                 }
                 lifetime
