@@ -116,7 +116,7 @@ impl Queue {
         Ok(ids)
     }
 
-    /// Returns the time since which a job has been in its state, if it is known.
+    /// Returns the time since which a job has been in its state, or `None` if this time is unknown.
     fn since(&self, slot: u32, at: Millis) -> Option<Millis> {
         let job = &self.jobs[slot];
         let Record { state, time, created, extras, .. } = self.view(at, job);
