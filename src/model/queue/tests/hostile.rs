@@ -104,7 +104,7 @@ fn any_single_byte_changed_is_refused_or_gives_a_sound_queue() {
     }
 }
 
-/// The stored form as numbers and byte strings, so that a test can replace one of them by another of any length.
+/// A number or a byte string of the stored form. A test can replace it with another of any length.
 #[derive(Clone, Debug)]
 enum Token {
     Number(u64),
