@@ -2,8 +2,9 @@
 //! only effects change it.
 //!
 //! A claim takes a unit, which becomes available again one window later. For limits up to 100, this time is exact. For
-//! higher limits, the time is rounded up to a hundredth of the window, and units with the same time share an entry. So
-//! the log has about 100 entries at any limit. Rounding up never allows more than `limit` claims in a window.
+//! higher limits, the time is rounded up to a multiple of a hundredth of the window, and units with the same time share
+//! an entry. So the log has about 100 entries at any limit. Rounding up never allows more than `limit` claims in a
+//! window.
 
 use super::{MAX_TIME, Millis};
 use std::collections::VecDeque;
