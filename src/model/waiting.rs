@@ -16,8 +16,8 @@
 //! A client may wait for several keys. When any of them wakes the client, the client checks its keys in its own order
 //! ([`Waiting::turn`]), and claims from the first key that has a job for it. One of these keys may have woken an
 //! earlier client that has not claimed yet. Then the later client waits behind this key ([`Waiting::wait_behind`]). If
-//! the earlier client leaves a job, this key wakes the later client. Otherwise, the key that woke the later client
-//! before wakes it again.
+//! a job is left after the earlier client's claim, this key wakes the later client. Otherwise, the key that woke the
+//! later client before wakes it again.
 //!
 //! # When a key is checked
 //!
@@ -156,7 +156,7 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
     }
 
     /// Notes when the queue becomes claimable. The caller calls this function after a change of the queue and when the
-    /// key is due, and reads `next` from the queue. `next` is a time that has passed if the queue is claimable now.
+    /// key is due, and reads `next` from the queue. If the queue is claimable now, `next` is not later than `now`.
     /// `allowed` is false if the clients of this key may not be served now. Returns the client to wake, if any.
     ///
     /// A woken client also calls this function. It may claim if the function returns its own number.
@@ -190,7 +190,8 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
         Some(woken.client)
     }
 
-    /// Returns what a woken client does with this key. The client asks this for each of its keys, in its own order.
+    /// Returns what a woken client does with this key. The client calls this function for each of its keys, in its own
+    /// order.
     pub fn turn<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q, client: Client, now: Millis) -> Turn {
         let Some(entry) = self.keys.get(key) else { return Turn::GoOn };
         match entry.woken {
@@ -297,7 +298,7 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
         self.schedule.first().is_some_and(|&(next, _)| next <= now)
     }
 
-    /// Sets the time of a key's next check. Does nothing if no client waits for the key.
+    /// If clients wait for the key, sets the time of its next check.
     fn set_next<Q: Hash + Equivalent<K> + ?Sized>(&mut self, key: &Q, next: Option<Millis>) {
         let Some((key, _)) = self.keys.get_key_value(key) else { return };
         let key = key.clone();

@@ -1,5 +1,5 @@
-//! AGAIN: a push whose job is claimed waits behind that claim. Such a push is a *follower* of the job. When the claim
-//! ends, the follower becomes a job.
+//! AGAIN: if a job is claimed, a push with the same ID waits behind that claim. Such a push is a *follower* of the job.
+//! When the claim ends, the follower becomes a job.
 
 use super::Queue;
 use super::job::{Job, Ttl};
@@ -10,7 +10,7 @@ use super::push::NewJob;
 pub(super) struct Follower {
     payload: Box<[u8]>,
     group: Box<[u8]>,
-    /// The other arguments of the push. Its ID, payload and group are empty.
+    /// The other arguments of the push. In this value, the ID, the payload and the group are empty.
     rest: NewJob<'static>,
 }
 
@@ -54,7 +54,7 @@ impl Queue {
         self.link_expiry(slot);
     }
 
-    /// Removes the follower of a job that is in a tree.
+    /// Removes the follower of a job. The job must be in a tree.
     pub(super) fn take_follower(&mut self, slot: u32) -> Option<Follower> {
         if !self.has_follower(slot) {
             return None;
@@ -65,7 +65,7 @@ impl Queue {
         follower
     }
 
-    /// Removes the follower of a job, which must be in no tree.
+    /// Removes the follower of a job. The job must be in no tree.
     pub(super) fn drop_follower(&mut self, slot: u32) -> Option<Follower> {
         let follower = self.followers.remove(&self.jobs[slot].node.seq)?;
         self.owned_bytes -= follower.owned_bytes();

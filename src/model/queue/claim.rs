@@ -20,13 +20,14 @@ pub struct Claimed<'a> {
 }
 
 impl Queue {
-    /// Claims up to `count` ready jobs in serving order, as many as PAUSED, CONCURRENCY and RATE allow. The leases
-    /// expire at `deadline`, or at `now + 1` if `deadline` is earlier. `clock` is `now` in microseconds. `worker` is
-    /// the worker's name, or empty. `sink` gets the effects. O(log n) per job.
+    /// Claims up to `count` ready jobs in serving order. PAUSED, CONCURRENCY and RATE can reduce this number. The
+    /// leases expire at `deadline`, or at `now + 1` if `deadline` is earlier. `clock` is the current time in
+    /// microseconds, and `now` is this time in milliseconds. `worker` is the worker's name, or empty. `sink` gets the
+    /// effects. O(log n) per job.
     ///
-    /// A claim also drops expired jobs that would be served first, at most [`DROPPED_BY_CLAIM`]. After the clock was
-    /// set back, a claim makes units of RATE available again after at most one window. So a claim can have effects
-    /// without getting a job.
+    /// A claim also drops expired jobs that would be served first, at most [`DROPPED_BY_CLAIM`]. If the clock was set
+    /// back, a claim corrects the times of taken units of RATE: they become available again after at most one window.
+    /// So a claim can have effects without getting a job.
     ///
     /// # Tokens
     ///
@@ -34,9 +35,9 @@ impl Queue {
     /// queue keeps its state.
     ///
     /// A crash, a failover, a RESTORE of an older value or a DEL can lose the last tokens. The clock is then already
-    /// past each lost token, because a claim takes more than one microsecond per job: 3 us for one job, 1.5 us for each
-    /// of 100,000 jobs (release build on Redis 7.0.15, two busy cores). On a server twice as fast, the last token of
-    /// 100,000 jobs would be 25 ms ahead of the clock. A restart or a failover takes longer than 25 ms.
+    /// past each lost token, because a claim takes more than one microsecond per job. Measured: 3 us for one job, 1.5
+    /// us for each of 100,000 jobs (release build on Redis 7.0.15, two busy cores). On a server twice as fast, the last
+    /// token of 100,000 jobs would be 25 ms ahead of the clock. A restart or a failover takes longer than 25 ms.
     ///
     /// A token can occur twice in three cases:
     ///
@@ -96,7 +97,8 @@ impl Queue {
         jobs.collect()
     }
 
-    /// Returns how many ready jobs a claim may take, as far as PAUSED, CONCURRENCY, RATE and tokens allow.
+    /// Returns the maximum number of jobs that PAUSED, CONCURRENCY, RATE and the remaining tokens allow a claim to
+    /// take.
     pub(super) fn free(&self, now: Millis) -> u64 {
         let Settings { paused, concurrency, rate, .. } = self.settings;
         if paused {
@@ -117,16 +119,16 @@ impl Queue {
         self.next_opening(now) == Some(now) && self.is_held_up(now) || self.has_late_units(now)
     }
 
-    /// Whether units of RATE or GROUPRATE become available later than one window after `now`. O(1).
+    /// Whether a unit of RATE or GROUPRATE stays taken for longer than one window from `now`. O(1).
     fn has_late_units(&self, now: Millis) -> bool {
         let Settings { rate, group_rate, .. } = self.settings;
         let of_groups = |rate| self.groups.as_ref().is_some_and(|groups| groups.unsettled(rate, now));
         rate.is_some_and(|rate| self.rate_log.unsettled(rate, now)) || group_rate.is_some_and(of_groups)
     }
 
-    /// Makes each unit of RATE available again at most one window after `at`. Does the same with the units of GROUPRATE,
-    /// and forgets those that are available again, but only for a limited number of groups per call. Returns the number
-    /// of changed groups.
+    /// Makes each taken unit of RATE available again at most one window after `at`. For a limited number of groups,
+    /// does the same with the units of GROUPRATE, and forgets the units that are available again. Returns the number of
+    /// changed groups.
     pub(super) fn settle(&mut self, at: Millis) -> usize {
         if let Some(rate) = self.settings.rate {
             self.rate_log.settle(rate, at);
@@ -142,7 +144,7 @@ impl Queue {
         }
     }
 
-    /// Returns the ready job of one group that is served first, or `NIL`.
+    /// Of the ready jobs of one group, returns the one to serve first, or `NIL`.
     pub(super) fn best_of(&self, roots: &Roots, now: Millis) -> u32 {
         let order = self.order();
         let bests = parts(State::Ready).iter().filter_map(|&(id, part)| self.tree(roots, id).best(part, now, order));

@@ -24,8 +24,8 @@ impl Queue {
     /// Removes up to `count` jobs in a state, oldest first. With `older`, removes only jobs that have been in the state
     /// for at least `older` ms. `sink` gets the effects. Returns the number of removed jobs. O(log n) per job.
     ///
-    /// Waiting jobs are ordered by due time. But `older` is compared with the time since the job became ready or
-    /// delayed, and no tree has this order. So the call skips up to `MOST_YOUNG` jobs that are too young.
+    /// Waiting jobs are ordered by due time. But `older` depends on when a job became ready or delayed. No tree has
+    /// this order. So the call skips up to `MOST_YOUNG` jobs that are too young.
     ///
     /// # Errors
     ///
@@ -116,7 +116,7 @@ impl Queue {
         Ok(ids)
     }
 
-    /// Returns the time since which a job has been in its state, if it is known.
+    /// Returns the time since which a job has been in its state, or `None` if this time is unknown.
     fn since(&self, slot: u32, at: Millis) -> Option<Millis> {
         let job = &self.jobs[slot];
         let Record { state, time, created, extras, .. } = self.view(at, job);

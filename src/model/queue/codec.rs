@@ -1,8 +1,8 @@
 //! The stored form of a queue (RDB, DUMP, digest), and the effects that rebuild a queue (AOF rewriting).
 //!
 //! The stored form is a sequence of numbers and byte strings. The order of the jobs ([`Queue::slots`]) does not depend
-//! on their slots, so equal queues have equal bytes. Optional numbers are a bit mask and the numbers whose bits are
-//! set. A new optional number gets the next bit.
+//! on their slots, so equal queues have equal bytes. Optional numbers are stored as a bit mask, followed by the numbers
+//! whose bits are set. A new optional number gets the next bit.
 //!
 //! RESTORE can pass any bytes to [`Queue::decode`]. So each number is checked against its range and against other
 //! numbers. A length in the input never determines how much memory is allocated. Jobs must pass the same checks as jobs
@@ -27,7 +27,8 @@ const VERSION: u64 = 4;
 /// The last number of a stored queue. It detects a payload that was truncated within the last job.
 const END: u64 = 0;
 
-/// The first number of a job has two bits for the state, a bit for each of [`Record::FIELDS`], and the four bits below.
+/// The first number of a job is a bit mask. Its two lowest bits are the state. Then comes a bit for each of
+/// [`Record::FIELDS`], and then the bits `WORKER`, `ERROR`, `GROUP` and `FOLLOWER`.
 const STATE_BITS: usize = 2;
 const WORKER: u64 = 1 << (STATE_BITS + Record::FIELDS.len());
 const ERROR: u64 = 2 * WORKER;
@@ -73,7 +74,7 @@ impl Queue {
     ///
     /// # Errors
     ///
-    /// The errors of the reader, `Format` if the version is unknown, or `Invalid` if this is not the form of any queue.
+    /// The errors of the reader, `Format` if the version is unknown, or `Invalid` if no queue has this stored form.
     pub fn decode(from: &mut impl Reader) -> Result<Self, DecodeError> {
         let version = from.number()?;
         if version != VERSION {
@@ -177,7 +178,7 @@ impl Queue {
     }
 }
 
-/// Returns a number with a bit for each field that is not its default.
+/// Returns a bit mask of the fields that differ from their defaults.
 fn present<T>(fields: &[Field<T>], of: &T, default: &T) -> u64 {
     fields.iter().zip(0..).map(|(field, bit)| u64::from(field.changed(of, default).is_some()) << bit).sum()
 }
@@ -251,7 +252,7 @@ fn write_record(job: &Record<'_>, group: Option<u64>, follower: Option<NewJob<'_
     }
 }
 
-/// Writes a follower, with the name of its group, because this group may have no jobs yet.
+/// Writes a follower. Its group may not exist yet and then has no number. So the name of the group is written.
 fn write_follower(follower: &NewJob<'_>, to: &mut impl Writer) {
     let NewJob { id: _, payload, group, due, priority, max_attempts, every, ttl } = *follower;
     to.bytes(payload);

@@ -1,8 +1,8 @@
 //! Effects: what the module replicates and writes to the AOF instead of commands.
 //!
-//! An effect contains the results of a command: IDs, tokens, absolute times. It also has `at`, the clock of the server
-//! that ran the command. What an effect does depends only on the queue and the effect. So two queues with the same
-//! effects have the same bytes, whatever the clocks of their servers say. A command also applies its own effect.
+//! An effect contains the results of a command: IDs, tokens, absolute times. It also contains `at`, the time at which
+//! the server ran the command. What an effect does depends only on the queue and the effect. So two queues with the
+//! same effects have the same bytes, whatever the clocks of their servers say. A command also applies its own effect.
 //!
 //! `at` determines whether a lease had expired when its job moved (the counter `expired_leases`), and whether a command
 //! made a job due at once ([`State::Ready`]).
@@ -16,7 +16,8 @@ use super::stats::Counters;
 use super::transitions::Attempt;
 use super::{MAX_NOW, MAX_TIME, MAX_TOKEN, Millis, Queue};
 
-/// A change of a queue, and its time. It borrows texts from the arguments of the command, or from the queue.
+/// A change of a queue, and the time of the change. An effect borrows texts from the arguments of the command, or from
+/// the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effect<'a> {
     /// The clock of the server that ran the command.
@@ -37,10 +38,10 @@ pub enum Change<'a> {
     },
     /// Changes the job with this ID.
     Job { id: &'a [u8], change: JobChange<'a> },
-    /// After the clock has stepped back: makes taken units of RATE and GROUPRATE available again after at most one
-    /// window. Also forgets units of GROUPRATE that are available again.
+    /// Makes taken units of RATE and GROUPRATE available again after at most one window. This is needed if the clock
+    /// has stepped back. Also forgets units of GROUPRATE that are available again.
     SettleRate,
-    /// Makes the `count` oldest dead letters ready, of one group or of all groups.
+    /// Makes the `count` oldest dead letters ready. If `group` is a name, takes only dead letters of this group.
     Redrive { count: u64, group: Option<&'a [u8]> },
     /// Holds a group: its jobs cannot be claimed before `until`. 0 releases the group.
     Hold { group: &'a [u8], until: Millis },
@@ -50,8 +51,8 @@ pub enum Change<'a> {
     RestoreJob(Record<'a>),
     /// AOF rewriting: restores a push that waits behind the job with the same ID.
     RestoreFollower(NewJob<'a>),
-    /// AOF rewriting: restores taken units of RATE (`None`) or of a group, in the order of time. Those of RATE are
-    /// restored after `Configure`, those of groups after the jobs.
+    /// AOF rewriting: restores taken units of RATE (`None`) or of a group, in the order of time. Units of RATE are
+    /// restored after `Configure`. Units of groups are restored after the jobs.
     RestoreUnits { group: Option<&'a [u8]>, taken: Taken },
     /// AOF rewriting: restores the turn of a group. Groups are restored in the order of their turns.
     RestoreTurn { group: &'a [u8] },

@@ -7,7 +7,7 @@
 //! [`Queue::expiries`] has an entry for each job on which the upkeep must act:
 //!
 //! - jobs with a TTL: at the end of the TTL, or at the deadline if that is later;
-//! - claimed jobs with a follower (AGAIN) that become dead letters when their lease expires: at the deadline.
+//! - jobs in [`TreeId::Spent`] with a follower (AGAIN): at the deadline, when they become dead letters.
 
 use super::effect::{Effect, JobChange};
 use super::job::State;
@@ -16,12 +16,12 @@ use super::{MAX_NOW, Millis, NEVER, Queue};
 use crate::model::chunks::NIL;
 use crate::model::time;
 
-/// The maximum number of expired jobs that a claim drops. Of a million jobs in 1,000 groups, dropping 32 jobs takes
-/// about half a millisecond.
+/// The maximum number of expired jobs that a claim drops. If the queue has a million jobs in 1,000 groups, dropping 32
+/// jobs takes about half a millisecond.
 pub(super) const DROPPED_BY_CLAIM: usize = 32;
 
 impl Queue {
-    /// Whether a ready or delayed job's TTL has ended.
+    /// Whether the job is ready or delayed and its TTL has ended.
     pub(super) fn is_expired(&self, slot: u32, at: Millis) -> bool {
         let job = &self.jobs[slot];
         job.expires(at, &self.settings).is_some_and(|expires| expires <= at)
@@ -56,7 +56,7 @@ impl Queue {
         }
     }
 
-    /// Updates the entry in `expiries` of a job that has moved to `slot`.
+    /// Updates a job's entry in `expiries` after the job has moved from the slot `from` to `slot`.
     pub(super) fn renumber_expiry(&mut self, from: u32, slot: u32) {
         if !self.expiries.is_empty() {
             let expiry = self.expiry(slot);

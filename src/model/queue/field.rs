@@ -2,10 +2,10 @@
 //! and the optional numbers of a [job](super::Record::FIELDS). A number's row determines how the number is stored,
 //! replicated, set by ZQ.CONFIG and shown by ZQ.STATS.
 
-/// A row of a table. It describes one number of the type `T`, for example one setting of [`Settings`](super::Settings).
+/// A row of a table. It describes one number in a `T`, for example one setting in [`Settings`](super::Settings).
 ///
-/// A number is stored only if it differs from its default. A bit mask says which numbers are stored, in the order of
-/// the rows. So a new row must be added at the end of its table.
+/// A number is stored only if it differs from its default. Each row has a bit in a mask that says which numbers are
+/// stored. So a new row must be added at the end of its table.
 pub struct Field<T> {
     /// The name in replies, in AOF files and in replicated effects.
     pub name: &'static str,
@@ -21,14 +21,14 @@ pub struct Field<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notation {
     Number,
-    /// A duration. It is in ms in replies.
+    /// A duration. Replies contain it in ms.
     Millis,
     /// `yes` or `no`.
     Switch,
 }
 
 impl<T> Field<T> {
-    /// Returns the row of a number that is no setting.
+    /// Returns a row for a number that is not a setting.
     pub const fn plain(name: &'static str, most: u64, get: fn(&T) -> u64, set: fn(&mut T, u64)) -> Field<T> {
         Field { name, option: "", notation: Notation::Number, most, get, set }
     }

@@ -13,13 +13,13 @@ use super::{ALLOCATION, MAX_TIME, Millis};
 use crate::model::chunks::NIL;
 use crate::model::time;
 
-/// The state of a job: at `now`, or as stored, which is the state after the last effect. The numbers are part of the
-/// stored form.
+/// The state of a job: either the state at `now`, or the stored state, which is the state after the last effect. The
+/// numbers of the variants are part of the stored form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
     /// The job is due. CONCURRENCY, RATE or PAUSED may prevent a claim.
     Ready = 0,
-    /// The job is due later.
+    /// The job is not due yet.
     Delayed = 1,
     /// A worker holds a lease on the job.
     Claimed = 2,
@@ -88,8 +88,8 @@ pub struct Extras<'a> {
     pub claimed: Millis,
     /// The time of the last failure: a NACK, or the expiry of a lease.
     pub failed: Millis,
-    /// The time since which the job waits, if ACK (EVERY), NACK with FREE or RESCHEDULE made it wait. 0 if another
-    /// field has this time. A claim resets it to 0.
+    /// If ACK (EVERY), NACK with FREE or RESCHEDULE made the job wait: the time since which the job waits. 0 if another
+    /// field has this time. A claim sets this field to 0.
     pub since: Millis,
     /// The worker of the last claim, at most [`MAX_WORKER`] bytes.
     pub worker: &'a [u8],
@@ -171,7 +171,7 @@ impl Job {
         self.node.high[2] & flag != 0
     }
 
-    /// Returns the length of the number in front of the ID in [`body`](Job::body). 0 if the job has no group.
+    /// Returns the length of the member number at the start of [`body`](Job::body). 0 if the job has no group.
     fn prefix(&self) -> usize {
         if self.is(GROUPED) { size_of::<u32>() } else { 0 }
     }
@@ -190,7 +190,7 @@ impl Job {
         self.body[..len].copy_from_slice(&member.to_le_bytes()[..len]);
     }
 
-    /// Returns a job that is not yet in a tree, in a group, or in the index. It has no note.
+    /// Returns a job without a note. The job is not yet in a tree, in its group or in the index.
     pub fn of(record: &Record<'_>) -> Job {
         let is_grouped = !record.group.is_empty();
         let member = if is_grouped { &NIL.to_le_bytes()[..] } else { &[] };
@@ -214,7 +214,7 @@ impl Job {
         self.body = [&self.body[..kept], payload].concat().into_boxed_slice();
     }
 
-    /// Returns the bytes that the job owns, without the overhead of the allocation that each job has.
+    /// Returns the bytes that the job owns. They do not include the overhead of the allocation for [`body`](Job::body).
     pub fn owned_bytes(&self) -> usize {
         self.body.len() + if self.timing.is_some() { size_of::<Timing>() + ALLOCATION } else { 0 }
     }
@@ -231,15 +231,15 @@ impl Job {
         self.timing = Timing::boxed(self.recurrence(), ttl);
     }
 
-    /// Lets the TTL begin at another due time. Does nothing without a TTL.
+    /// Restarts the TTL at another due time. Does nothing if the job has no TTL.
     pub fn count_ttl_from(&mut self, due: Millis) {
         if let (Some(ttl), Some(timing)) = (self.ttl(), &mut self.timing) {
             timing.ttl = Ttl::from(due, ttl.ttl);
         }
     }
 
-    /// Returns the time at which the job's TTL ends. If the job has missed its occurrence, this is the end of the TTL
-    /// of its next occurrence.
+    /// Returns the time at which the job's TTL ends. If the job has missed its occurrence, returns the time at which
+    /// the TTL of the next occurrence ends.
     pub fn expires(&self, now: Millis, settings: &Settings) -> Option<Millis> {
         let ttl = self.ttl()?;
         let next = self.has_missed(now).then(|| Ttl::from(self.back_at(settings), ttl.ttl));
@@ -332,21 +332,22 @@ impl Job {
         self.node.tree == TreeId::Recurring && self.node.time <= now
     }
 
-    /// Returns the time of the last claim. 0: never, or unknown. Usually the token contains this time. The note
-    /// contains this time if the clock had stepped back, or if the claim took very many jobs.
+    /// Returns the time of the last claim. 0: never, or unknown. Usually the token contains this time. If the clock had
+    /// stepped back, or if the claim took very many jobs, the note contains this time.
     pub fn claimed(&self, extras: Extras<'_>) -> Millis {
         if extras.claimed != 0 { extras.claimed } else { self.token / 1000 }
     }
 }
 
-/// All data of a job: after the last effect, for the stored form and for AOF rewriting, or at `now`, for GET and PEEK.
+/// All data of a job. The stored form and AOF rewriting use the data after the last effect. GET and PEEK use the data
+/// at `now`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
     pub id: &'a [u8],
     /// Empty if the job has no group.
     pub group: &'a [u8],
     pub payload: &'a [u8],
-    /// As stored, a job whose lease has expired is claimed until an effect moves it.
+    /// In the stored form, a job whose lease has expired is `Claimed` until an effect moves the job.
     pub state: State,
     /// The due time, the deadline, or the time at which the job became a dead letter.
     pub time: Millis,
@@ -402,8 +403,8 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Returns the job with defaults for all optional parts. The default of `created` is the time in a generated ID, or
-    /// the due time of a waiting job, or 0.
+    /// Returns the job with defaults for all optional parts. If the ID is a generated one, the default of `created` is
+    /// the time in the ID. Otherwise, it is the due time of a waiting job, or 0.
     pub fn bare(&self) -> Record<'a> {
         let Record { id, payload, state, time, priority, seq, .. } = *self;
         let created = match (AutoId::parse(id), state) {

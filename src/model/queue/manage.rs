@@ -7,9 +7,9 @@ use super::node::TreeId;
 use super::settings::Settings;
 use super::{MAX_NOW, MAX_TIME, Millis, Queue};
 
-/// The maximum number of jobs or groups that a change of settings may update. These updates take tens of milliseconds.
-/// AGING and ORDERED update all jobs, BACKOFF and JITTER all claimed jobs, GROUPCONCURRENCY and GROUPRATE all groups
-/// with jobs.
+/// The maximum number of jobs or groups that a change of settings may update. That many updates take tens of
+/// milliseconds. A change of AGING or ORDERED updates all jobs. A change of BACKOFF or JITTER updates all claimed jobs.
+/// A change of GROUPCONCURRENCY or GROUPRATE updates all groups with jobs.
 pub const MOST_TOUCHED: usize = 100_000;
 
 impl Queue {
@@ -50,8 +50,9 @@ impl Queue {
         self.decide(slot, at, id, JobChange::Reschedule { due, priority }).map(Some)
     }
 
-    /// Makes up to `count` dead letters ready, oldest first, of one group or of all groups, as MAXLEN allows. Resets
-    /// their attempts to 0. Returns `None` if there is no such job. O(log n) per job.
+    /// Makes up to `count` dead letters ready, oldest first. If `group` is a name, takes only dead letters of this
+    /// group. Stops when MAXLEN allows no more jobs. Resets the attempts of these jobs to 0. Returns `None` if no job
+    /// became ready. O(log n) per job.
     pub fn redrive<'a>(&mut self, now: Millis, group: Option<&'a [u8]>, count: u64) -> Option<Effect<'a>> {
         let at = now.min(MAX_NOW);
         let dead = self.count_of(group.map(|name| self.roots_of(name)), at, State::Dead);
@@ -82,8 +83,8 @@ impl Queue {
         Some((held != until).then_some(Effect { at: now.min(MAX_NOW), change }))
     }
 
-    /// NACK with HOLD: holds the job's group until `until`, or later if the group is held for longer. `sink` gets the
-    /// effect.
+    /// NACK with HOLD: holds the job's group until `until`. If the group is already held for longer, that hold stays.
+    /// `sink` gets the effect.
     pub fn hold_group_of(&mut self, now: Millis, id: &[u8], until: Millis, sink: impl FnOnce(&Effect<'_>)) {
         let Some(slot) = self.slot_of(id) else { return };
         let group: Box<[u8]> = self.group_name(&self.jobs[slot]).into();

@@ -13,8 +13,8 @@
 //! # Time alone changes nothing
 //!
 //! No job moves when it becomes due or when its lease expires. Each job is in one of eight trees
-//! ([`TreeId`](node::TreeId)), and each tree is ordered by one time of its jobs. This time and `now` give the state of
-//! a job:
+//! ([`TreeId`](node::TreeId)), and each tree is ordered by one time of its jobs. This time and `now` determine the
+//! state of a job:
 //!
 //! | tree | its time | before that time | from that time on |
 //! |---|---|---|---|
@@ -27,7 +27,7 @@
 //! | `Recurring` | deadline | claimed, last attempt | delayed until the next occurrence (EVERY), then ready |
 //! | `Dead` | when the job became a dead letter | dead | dead |
 //!
-//! Each node of a tree stores the size of its subtree, and the job of its subtree that is served first. So walks down a
+//! Each node of a tree stores the size of its subtree, and which job of the subtree is served first. So walks down a
 //! few trees answer these questions in O(log n):
 //!
 //! - how many jobs are in a state at `now`,
@@ -37,18 +37,21 @@
 //! A job in `Retrying` or `Recurring` is also in a second tree, which is ordered by the time at which the job is due
 //! again ([`returns`]).
 //!
-//! So the jobs in a state are parts of a few trees ([`query::parts`]), and all reads of a state use this list.
+//! The jobs in one state are in parts of a few trees. [`query::parts`] lists these parts. Every read of a state uses
+//! this list.
 //!
 //! If the clock steps back, a job in `Ready` stays ready. A job in another tree may be delayed or claimed again.
 //!
 //! # Only effects change a queue
 //!
-//! A command computes a change of each job at `now`, applies it, and returns it as an [`Effect`]. A replica applies the
-//! same effects. The stored form ([`Queue::encode`]) has the result of the last effect, and no state at `now`. So it is
-//! the same on master and replica, whatever their clocks say, and the expiry of a lease needs no replication.
+//! For each job, a command computes the change at `now`, applies it, and returns it as an [`Effect`]. A replica applies
+//! the same effects. The stored form ([`Queue::encode`]) contains the jobs as the last effect left them, not their
+//! states at `now`. So master and replica have the same stored form, whatever their clocks say. The expiry of a lease
+//! needs no replication.
 //!
-//! The counter `expired_leases` is also the same. When an effect moves a job whose lease had expired at the effect's
-//! `at`, the counter grows. [`Queue::stats`] adds the expired leases of jobs that no effect has moved yet.
+//! The counter `expired_leases` is also the same on master and replica. It grows when an effect moves a job whose lease
+//! has expired. The effect's own time ([`Effect::at`]) decides whether the lease has expired. [`Queue::stats`] adds the
+//! expired leases of jobs that no effect has moved yet.
 //!
 //! # Expired jobs, and pushes behind a claim
 //!
@@ -59,10 +62,10 @@
 //! # Times and limits
 //!
 //! All times are Unix milliseconds, and all durations are milliseconds: 0 ..= [`MAX_TIME`]. The commands reject values
-//! that are out of range. The functions here clamp such values, and never panic.
+//! that are out of range. The functions of this module clamp such values, and never panic.
 //!
-//! If the clock steps back by an hour, a delayed job waits an hour longer, and a lease lasts an hour longer. Units of
-//! RATE do not wait longer: the next claim makes them available again after at most one window.
+//! If the clock steps back by an hour, a delayed job waits an hour longer, and a lease lasts an hour longer. But taken
+//! units of RATE become available again after at most one window, because the next claim corrects their times.
 //!
 //! # Costs
 //!
@@ -76,7 +79,7 @@
 //! | a note: a failure, or a worker with a name | 70 and the texts |
 //! | a claimed job in `Retrying` or `Recurring` | 64, with a group 128 |
 //!
-//! The memory of removed jobs is freed, in any order of removal (`model/chunks.rs`).
+//! The memory of removed jobs is freed, whatever the order of removal (`model/chunks.rs`).
 
 mod again;
 mod claim;
@@ -151,11 +154,11 @@ const MAX_TOKEN: u64 = 1 << 62;
 #[derive(Clone, Debug, Default)]
 pub struct Queue {
     jobs: Chunks<Job>,
-    /// The notes and the followers by the push number of their job, because the slot of a job can change. They are
+    /// The keys of `notes` and `followers` are push numbers of jobs, because the slot of a job can change. The maps are
     /// B-trees, because a hash table would not grow and shrink in small steps.
     notes: BTreeMap<u64, Note>,
     followers: BTreeMap<u64, Follower>,
-    /// The time at which the upkeep must act on a job, and the slot of the job ([`expiry`]).
+    /// Each entry is the time at which the upkeep must act on a job, and the slot of this job ([`expiry`]).
     expiries: BTreeSet<(Millis, u32)>,
     index: Index,
     /// The trees of the jobs without a group.
@@ -170,7 +173,7 @@ pub struct Queue {
     /// The bytes of the values that jobs, notes and followers own.
     owned_bytes: usize,
     priorities: Priorities,
-    /// `None` if no job has a group and no setting of groups is on.
+    /// `None` if no group has a name or a hold, and GROUPCONCURRENCY, GROUPRATE and ORDERED are off.
     groups: Option<Box<Groups>>,
 }
 

@@ -7,7 +7,7 @@ use crate::model::chunks::NIL;
 use std::ops::{Index, IndexMut};
 
 /// A tree of the queue, of a group, or of all groups. A job is in one of [`TreeId::OF_JOBS`]. Only effects move jobs to
-/// other trees. The table in [`queue`](super) shows their states.
+/// other trees. The table in [`queue`](super) shows the states of the jobs in each tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum TreeId {
@@ -25,9 +25,9 @@ pub(super) enum TreeId {
     Recurring = 6,
     /// The job is recurring and waits for an occurrence. With ORDERED, it does not keep its group closed.
     Upcoming = 7,
-    /// The returns of the jobs in `Retrying`.
+    /// The entries ([`super::returns`]) of the jobs in `Retrying`.
     Retries = 8,
-    /// The returns of the jobs in `Recurring`.
+    /// The entries ([`super::returns`]) of the jobs in `Recurring`.
     Recurrences = 9,
 }
 
@@ -74,7 +74,7 @@ impl TreeId {
         matches!(self, TreeId::Retries | TreeId::Recurrences)
     }
 
-    /// Whether this tree stores the serving order of its jobs. The other trees have dead letters, or claimed jobs
+    /// Whether this tree stores the serving order of its jobs. The other trees contain dead letters, or claimed jobs
     /// without an attempt left.
     pub fn is_served(self) -> bool {
         !matches!(self, TreeId::Spent | TreeId::Dead | TreeId::Recurring)
@@ -134,11 +134,12 @@ pub(super) struct JobNode {
     pub seq: u64,
     pub priority: i32,
     pub links: Links,
-    /// The job of this subtree that is served first. Unused without a serving order ([`TreeId::is_served`]).
+    /// Of the items of this subtree, the one to serve first. Unused if the tree has no serving order
+    /// ([`TreeId::is_served`]).
     pub best: u32,
     pub tree: TreeId,
-    /// The upper bits of [`Job::created`](super::job::Job::created), and two flags of the job, in bytes that would
-    /// otherwise be padding.
+    /// The upper bits of [`Job::created`](super::job::Job::created), and two flags of the job. Without this field,
+    /// these bytes would be padding.
     pub high: [u8; 3],
 }
 

@@ -1,5 +1,5 @@
-//! Notes: the worker, the error text, and some times of a job. A flag tells whether a job has a note, because most jobs
-//! have none.
+//! Notes: the worker, the error text, and some times of a job. Most jobs have no note. So a flag of the job tells
+//! whether it has one.
 
 use super::job::{Extras, Job};
 use super::{Millis, Queue};

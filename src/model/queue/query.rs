@@ -1,5 +1,5 @@
-//! Queries about the jobs of a tree up to a time, or after it. A count or the best job takes O(log n). A list takes
-//! O(log n) per job.
+//! Queries about the jobs of a tree: all jobs, the jobs up to a time, or the jobs after it. Counting these jobs, or
+//! finding the one to serve first, takes O(log n). Listing them takes O(log n) per job.
 
 use super::Millis;
 use super::groups::Member;
@@ -19,8 +19,8 @@ pub(super) enum Part {
     After,
 }
 
-/// Returns the parts of trees that have the jobs in a state. For [`State::Delayed`], the parts of the returns also have
-/// claimed jobs.
+/// Returns the parts of trees that contain the jobs in a state. For [`State::Delayed`], the parts of `Retries` and
+/// `Recurrences` also contain claimed jobs.
 pub(super) fn parts(state: State) -> &'static [(TreeId, Part)] {
     match state {
         State::Ready => &[
@@ -77,7 +77,7 @@ impl<'a> JobTree<'a> {
         read!(self, |items| items[number].node())
     }
 
-    /// Returns the job of an item.
+    /// Returns the slot of an item's job.
     fn job(self, number: u32) -> u32 {
         read!(self, |items| items[number].job(number))
     }
@@ -98,8 +98,8 @@ impl<'a> JobTree<'a> {
         (first != NIL).then(|| (key(self.node(first)), self.job(first)))
     }
 
-    /// Returns the first time in the tree for which `holds` is true. `holds` must be true for all later times, too.
-    /// Calls `holds` O(log n) times.
+    /// Returns the first time in the tree for which `holds` is true. `holds` must then also be true for all later
+    /// times. Calls `holds` O(log n) times.
     pub fn first_where(self, holds: impl Fn(Millis) -> bool) -> Option<Millis> {
         let (mut root, mut first) = (self.root, None);
         while root != NIL {
@@ -114,7 +114,7 @@ impl<'a> JobTree<'a> {
         first
     }
 
-    /// Returns the node and the job of the item that is served first: of all items, or of those with `time <= now`.
+    /// Of all items, or of the items with `time <= now`, finds the one to serve first. Returns its node and its job.
     pub fn best(self, part: Part, now: Millis, order: ServingOrder) -> Option<(&'a JobNode, u32)> {
         let best = match part {
             Part::Until => read!(self, |items| best_until(items, self.root, now, order)),
@@ -124,7 +124,7 @@ impl<'a> JobTree<'a> {
     }
 
     /// Lists the keys and the jobs of a part in the order of the keys, after the key `behind`. `behind` need not be the
-    /// key of an item. [`Part::After`] of a tree of returns has only the jobs whose leases have expired.
+    /// key of an item. For [`Part::After`] of a tree of returns, lists only jobs whose leases have expired.
     pub fn list(self, part: Part, now: Millis, behind: Option<Key>) -> List<'a> {
         let behind = if part == Part::After { behind.max(Some((now, i32::MAX, u64::MAX))) } else { behind };
         let is_in = move |&((time, ..), _): &(Key, u32)| part != Part::Until || time <= now;
@@ -140,7 +140,7 @@ impl<'a> JobTree<'a> {
     }
 }
 
-/// Returns which of two nodes with their jobs is served first.
+/// Of two nodes with their jobs, returns the one to serve first.
 pub(super) fn better<'a>(order: ServingOrder, a: (&'a JobNode, u32), b: (&'a JobNode, u32)) -> (&'a JobNode, u32) {
     if order.is_before(b.0, a.0) { b } else { a }
 }
@@ -177,7 +177,7 @@ fn count_until<T: Item>(items: &Chunks<T>, root: u32, now: Millis) -> u64 {
     count
 }
 
-/// Returns the item with `time <= now` that is served first, or `NIL`.
+/// Of the items with `time <= now`, returns the one to serve first, or `NIL`.
 fn best_until<T: Item>(items: &Chunks<T>, root: u32, now: Millis, order: ServingOrder) -> u32 {
     let mut best = NIL;
     cut(items, root, now, |piece| {
@@ -195,7 +195,7 @@ thread_local! {
     pub(super) static STEPS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
-/// Lists the items of a tree in their order.
+/// Lists the items of a tree in the order of their keys.
 pub(super) struct ByTime<'a, I> {
     items: &'a I,
     /// A stack of items that are still to be listed, with the next item on top. After each item, its right subtree is
@@ -211,7 +211,7 @@ impl<'a, T: Item, I: Index<u32, Output = T>> ByTime<'a, I> {
         Self::with_leases_until(items, root, behind, Millis::MAX)
     }
 
-    /// Lists the items after the key `behind`, without subtrees that have no deadline up to `now`.
+    /// Lists the items after the key `behind`. Skips subtrees whose first deadline is later than `now`.
     fn with_leases_until(items: &'a I, root: u32, behind: Option<Key>, now: Millis) -> Self {
         let mut it = Self { items, path: Vec::new(), leases_until: now };
         it.descend(root, behind);
@@ -256,8 +256,9 @@ pub(super) fn merge<'a>(lists: impl Iterator<Item = List<'a>>) -> List<'a> {
     }))
 }
 
-/// Lists the jobs of several trees in serving order: takes the piece whose best job is served first. If the piece is an
-/// item, lists its job. If the piece is a subtree, splits it into its root and two smaller subtrees, and continues.
+/// Lists the jobs of several trees in serving order. Each step takes the piece whose best job is served first. If the
+/// piece is an item, the step lists its job. If the piece is a subtree, the step splits it into its root and two
+/// smaller subtrees.
 pub(super) struct ByRank<'a> {
     order: ServingOrder,
     /// The pieces by the rank of their best job.

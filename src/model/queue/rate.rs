@@ -1,9 +1,10 @@
-//! RATE and GROUPRATE: at most `limit` claims in any `window`. The log is part of the stored form, so only effects
-//! change it.
+//! RATE and GROUPRATE: at most `limit` claims in any `window`. The log of taken units is part of the stored form, so
+//! only effects change it.
 //!
 //! A claim takes a unit, which becomes available again one window later. For limits up to 100, this time is exact. For
-//! higher limits, the time is rounded up to a hundredth of the window, and units with the same time share an entry. So
-//! the log has about 100 entries at any limit. Rounding up never allows more than `limit` claims in a window.
+//! higher limits, the time is rounded up to a multiple of a hundredth of the window, and units with the same time share
+//! an entry. So the log has about 100 entries at any limit. Rounding up never allows more than `limit` claims in a
+//! window.
 
 use super::{MAX_TIME, Millis};
 use std::collections::VecDeque;
@@ -91,7 +92,7 @@ impl RateLog {
         at
     }
 
-    /// Whether a unit becomes available later than one window after `now`, because the clock has stepped back.
+    /// Whether a unit stays taken for longer than one window from `now`. This happens if the clock has stepped back.
     pub fn unsettled(&self, rate: Rate, now: Millis) -> bool {
         self.taken.back().is_some_and(|t| t.back_at > rate.horizon(now))
     }
@@ -112,8 +113,8 @@ impl RateLog {
         }
     }
 
-    /// Adds units that become available after all units in the log, or at the same time as the last ones. An entry has
-    /// at most [`MAX_TIME`] units. Only a forged queue can have more units with the same time.
+    /// Adds units. They must not become available earlier than any unit in the log. An entry has at most [`MAX_TIME`]
+    /// units. Only a forged queue can have more units with the same time.
     fn add(&mut self, back_at: Millis, units: u64) {
         match self.taken.back_mut() {
             Some(last) if last.back_at == back_at => {

@@ -4,10 +4,10 @@
 //! occurrence. The time at which these jobs are due again follows from the job and the settings ([`Job::back_at`]). So
 //! no effect is needed when the lease expires.
 //!
-//! The tree of the job is ordered by deadline, as for all claimed jobs. So the job also has an entry, a [`Return`], in
-//! a second tree ([`TreeId::OF_RETURNS`]), which is ordered by the time at which jobs are due again. The two orders
-//! differ, because of BACKOFF and JITTER. A job with a group has two entries: in a tree of its group, and in a tree of
-//! all groups.
+//! Like all trees of claimed jobs, these two trees are ordered by deadline. So each job in them also has an entry, a
+//! [`Return`], in a second tree ([`TreeId::OF_RETURNS`]). The second tree is ordered by the time at which jobs are due
+//! again. BACKOFF and JITTER make the two orders differ. A job with a group has two entries: in a tree of its group,
+//! and in a tree of all groups.
 
 use super::groups::root_mut;
 use super::job::Job;
@@ -22,8 +22,8 @@ use crate::model::time;
 pub(super) struct Return {
     pub node: JobNode,
     pub deadline: Millis,
-    /// The earliest deadline of the subtree. So a list of the jobs whose leases have expired can skip the subtrees of
-    /// jobs that are still claimed.
+    /// The earliest deadline of the subtree. A list of jobs with expired leases skips the subtree if this deadline is
+    /// in the future.
     pub first_deadline: Millis,
     pub job: u32,
     /// Whether the entry is in a tree of all groups.
@@ -56,7 +56,7 @@ impl Item for Return {
 }
 
 impl Queue {
-    /// Adds the entries of a job after it entered its tree.
+    /// Adds the entries of a job. Must be called after the job entered its tree.
     pub(super) fn link_return(&mut self, slot: u32) {
         let job = &self.jobs[slot];
         let Some(tree) = job.node.tree.second() else { return };
@@ -70,7 +70,7 @@ impl Queue {
         }
     }
 
-    /// Removes the entries of a job before it leaves its tree.
+    /// Removes the entries of a job. Must be called before the job leaves its tree.
     pub(super) fn unlink_return(&mut self, slot: u32) {
         for &of_all_groups in self.entries(slot) {
             let entry = self.find_return(slot, of_all_groups);
@@ -89,7 +89,7 @@ impl Queue {
         }
     }
 
-    /// Lists the entries of a job by their values of [`Return::of_all_groups`].
+    /// Returns the value of [`Return::of_all_groups`] for each entry of a job.
     fn entries(&self, slot: u32) -> &'static [bool] {
         let job = &self.jobs[slot];
         match (job.node.tree.second(), job.member()) {
@@ -108,7 +108,7 @@ impl Queue {
         tree::find(&self.returns, root, wanted)
     }
 
-    /// Changes the tree of an entry. `change` gets its root and returns the new root.
+    /// Changes the tree of an entry. `change` gets the root of the tree and returns the new root.
     fn change_return_tree(&mut self, entry: u32, change: impl FnOnce(&mut Chunks<Return>, u32, ServingOrder) -> u32) {
         let Return { job, of_all_groups, node: JobNode { tree, .. }, .. } = self.returns[entry];
         let order = if of_all_groups { ServingOrder::default() } else { self.order() };
@@ -117,7 +117,7 @@ impl Queue {
         *root = change(&mut self.returns, *root, order);
     }
 
-    /// Returns the due time of a job at `now`. If its lease has expired, the job is due again at [`Job::back_at`].
+    /// Returns the due time of a job at `now`. If the job's lease has expired, this is [`Job::back_at`].
     pub(super) fn due_of(&self, slot: u32, now: Millis) -> Millis {
         self.jobs[slot].due(now, &self.settings)
     }

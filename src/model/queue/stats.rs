@@ -17,13 +17,15 @@ pub struct Counters {
     pub nacked: u64,
     pub cancelled: u64,
     pub redriven: u64,
-    /// A lease is counted when an effect moves its job. [`Queue::stats`] adds the other expired leases.
+    /// An expired lease is counted when an effect moves its job. [`Queue::stats`] adds the expired leases that are not
+    /// counted yet.
     pub expired_leases: u64,
     pub replaced: u64,
     /// Recurring jobs that got their next occurrence after an ACK, or after an occurrence expired (TTL).
     pub recurred: u64,
-    /// Occurrences of recurring jobs whose last attempt failed. If its lease expired, an occurrence is counted when an
-    /// effect moves the job. [`Queue::stats`] adds the other occurrences.
+    /// An occurrence of a recurring job counts if its last attempt failed. If the lease of this attempt expired, the
+    /// occurrence is counted when an effect moves the job. [`Queue::stats`] adds the occurrences that are not counted
+    /// yet.
     pub missed: u64,
     pub cleaned: u64,
     /// Dead letters removed because of DEADLEN and DEADTTL.
@@ -109,7 +111,7 @@ impl Queue {
         ]
     }
 
-    /// Returns the earliest due time in the queue. For a claimed job, this is the time at which it is due again. O(log
+    /// Returns the earliest due time of all jobs. A claimed job counts with the time at which it is due again. O(log
     /// n).
     pub fn first_due(&self) -> Option<Millis> {
         self.oldest_ready(NEVER)

@@ -1,5 +1,5 @@
-//! The changes of a job, which commands and replicated effects share. The caller must check first that a change is
-//! allowed. `at` is the clock of the server that ran the command.
+//! The changes of a job. Commands and replicated effects share them. [`Queue::change_job`] checks whether a change is
+//! allowed. The other functions rely on their callers. `at` is the clock of the server that ran the command.
 
 use super::effect::JobChange;
 use super::groups::root_mut;
@@ -260,7 +260,7 @@ impl Queue {
         self.put(slot, tree, time);
     }
 
-    /// Changes the payload and the TTL of a job, which must be in no tree.
+    /// Changes the payload and the TTL of a job. The job must be in no tree.
     pub(super) fn renew_body(&mut self, slot: u32, ttl: Option<Ttl>, payload: &[u8]) {
         let job = &mut self.jobs[slot];
         self.owned_bytes -= job.owned_bytes();
@@ -281,7 +281,7 @@ impl Queue {
         });
     }
 
-    /// Makes the `count` oldest dead letters ready, of one group or of all groups.
+    /// Makes the `count` oldest dead letters ready. If `group` is a name, takes only dead letters of this group.
     pub(super) fn revive_oldest(&mut self, at: Millis, group: Option<&[u8]>, count: u64) {
         for _ in 0..count {
             let slot = self.longest_dead(group.map(|name| self.roots_of(name)), at);
@@ -431,7 +431,7 @@ impl Queue {
         self.index.hash(self.jobs[slot].id())
     }
 
-    /// Adds a job, whose ID and push number must be new.
+    /// Adds a job. Its ID and its push number must be new.
     pub(super) fn insert(&mut self, job: Job, group: &[u8], tree: TreeId) -> u32 {
         self.owned_bytes += job.owned_bytes();
         let time = job.node.time;
@@ -472,7 +472,7 @@ impl Queue {
         }
     }
 
-    /// Adds a job to a tree. It must be in no tree.
+    /// Adds a job to a tree. The job must be in no tree.
     fn put(&mut self, slot: u32, tree: TreeId, time: Millis) {
         self.link(slot, tree, time);
         self.touch(self.jobs[slot].member());
@@ -496,7 +496,7 @@ impl Queue {
         self.unlink_member(slot);
     }
 
-    /// Changes the tree of a job. `change` gets its root and returns the new root.
+    /// Changes the tree of a job. `change` gets the root of the tree and returns the new root.
     fn change_tree(&mut self, slot: u32, change: impl FnOnce(&mut Chunks<Job>, u32, ServingOrder) -> u32) {
         let (order, job) = (self.order(), &self.jobs[slot]);
         let root = root_mut(&mut self.roots, self.groups.as_deref_mut(), Some(job.member()), job.node.tree);

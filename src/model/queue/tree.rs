@@ -1,8 +1,8 @@
-//! A tree of jobs ordered by time, which also finds the job that is served first among all jobs up to a time.
+//! A tree of jobs, ordered by time. Among all jobs up to a time, the tree also finds the one to serve first.
 //!
 //! The tree is weight-balanced (Nievergelt and Reingold 1973, with the parameters of Hirai and Yamamoto 2011). The key
-//! is `(time, priority, seq)`. The links are in the items. Each item stores *aggregates* of its subtree: the size, the
-//! *best* item, which is served first, and for some types of items an earliest time.
+//! is `(time, priority, seq)`. The links are in the items. Each item stores *aggregates* of its subtree: the size, and
+//! the *best* item, which is the one to serve first. Some types of items also store an earliest time.
 //!
 //! One walk down the tree splits the items with `time <= now` into O(log n) items and whole subtrees. The number of the
 //! items and the best item follow from these pieces. So no job has to move when it becomes due.
@@ -57,7 +57,7 @@ impl<T, I: IndexMut<u32, Output = T>> Items<T> for I {}
 /// The order in which claims take ready jobs: by priority, due time and push number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ServingOrder {
-    /// AGING: each `aging` ms of waiting count as much as one step of priority. If 0, priority always comes first.
+    /// AGING: waiting for `aging` ms counts as much as one step of priority. If 0, priority always comes first.
     pub aging: Millis,
     /// ORDERED: the order of push numbers alone.
     pub by_push: bool,
@@ -89,7 +89,7 @@ impl ServingOrder {
         }
     }
 
-    /// Returns which of two jobs is served first. Each may be `NIL`.
+    /// Of two jobs, returns the one to serve first. Each may be `NIL`.
     pub fn better<T: Item>(self, jobs: &impl Items<T>, a: u32, b: u32) -> u32 {
         if a == NIL || a == b {
             b

@@ -42,7 +42,7 @@ impl Queue {
         self.count_of(None, now.min(MAX_NOW), state)
     }
 
-    /// Returns the number of jobs in a state, of one group or of all groups.
+    /// Returns the number of jobs in a state. If `group` is `None`, counts the jobs of all groups.
     pub(super) fn count_of(&self, group: Option<&Roots>, now: Millis, state: State) -> u64 {
         let count = self.parts(group, state).map(|(tree, part)| tree.count(part, now)).sum::<u64>();
         match state {
@@ -51,13 +51,14 @@ impl Queue {
         }
     }
 
-    /// Returns the number of jobs in parts of trees, of one group or of all groups.
+    /// Returns the number of jobs in the same part of several trees. If `group` is `None`, counts the jobs of all
+    /// groups.
     pub(super) fn count_in(&self, group: Option<&Roots>, trees: &[TreeId], part: Part, now: Millis) -> u64 {
         let trees = trees.iter().flat_map(|&id| self.trees(group, id));
         trees.map(|tree| tree.count(part, now)).sum()
     }
 
-    /// Returns the number of jobs in a tree, of all groups. O(1).
+    /// Returns the number of jobs of all groups in a tree. O(1).
     pub(super) fn count_all(&self, id: TreeId) -> u64 {
         let grouped = self.groups.as_deref().map_or(0, |groups| groups.count_all(id));
         u64::from(tree::size(&self.jobs, self.roots[id]) + grouped)
@@ -67,20 +68,21 @@ impl Queue {
         self.jobs[slot].state(now, &self.settings)
     }
 
-    /// Returns a tree of the queue or of a group.
     pub(super) fn tree(&self, roots: &Roots, id: TreeId) -> JobTree<'_> {
         let items = if id.is_of_returns() { JobItems::Returns(&self.returns) } else { JobItems::Jobs(&self.jobs) };
         JobTree { items, root: roots[id] }
     }
 
-    /// Returns a tree of one group. If `group` is `None`, returns two trees, which together have the jobs of all groups.
+    /// Returns a tree of one group. If `group` is `None`, returns two trees. Together, they contain the jobs of all
+    /// groups.
     pub(super) fn trees(&self, group: Option<&Roots>, id: TreeId) -> impl Iterator<Item = JobTree<'_>> + use<'_> {
         let groups = self.groups.as_deref().filter(|_| group.is_none());
         let own = self.tree(group.unwrap_or(&self.roots), id);
         std::iter::once(own).chain(groups.map(|groups| groups.tree_of_all(id, &self.returns)))
     }
 
-    /// Returns the parts of trees that have the jobs in a state ([`query::parts`]), of one group or of all groups.
+    /// Returns the parts of trees that contain the jobs in a state ([`query::parts`]). If `group` is `None`, these are
+    /// trees of all groups.
     pub(super) fn parts(
         &self,
         group: Option<&Roots>,
@@ -100,12 +102,13 @@ impl Queue {
             .filter(|(tree, _)| tree.root != NIL)
     }
 
-    /// Returns the first time in a tree, of one group or of all groups.
+    /// Returns the first time in a tree. If `group` is `None`, searches the trees of all groups.
     pub(super) fn first_time(&self, group: Option<&Roots>, id: TreeId) -> Option<Millis> {
         self.trees(group, id).filter_map(|tree| Some(tree.first()?.0.0)).min()
     }
 
-    /// Returns the first time in a tree for which `holds` is true. `holds` must be true for all later times, too.
+    /// Returns the first time in a tree for which `holds` is true. `holds` must then also be true for all later times.
+    /// If `group` is `None`, searches the trees of all groups.
     pub(super) fn first_where(
         &self,
         group: Option<&Roots>,
@@ -115,7 +118,7 @@ impl Queue {
         self.trees(group, id).filter_map(|tree| tree.first_where(&holds)).min()
     }
 
-    /// Returns the oldest dead letter, of one group or of all groups, or `NIL`.
+    /// Returns the oldest dead letter, or `NIL`. If `group` is `None`, searches all groups.
     pub(super) fn longest_dead(&self, group: Option<&Roots>, now: Millis) -> u32 {
         let firsts = self.parts(group, State::Dead).filter_map(|(tree, part)| Some((tree.first()?, part)));
         // A job in `Spent` is a dead letter only after its deadline.

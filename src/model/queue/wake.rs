@@ -3,9 +3,9 @@
 //! (DEADLEN, DEADTTL) and expired jobs (TTL), and removes groups without jobs. It also announces jobs that became dead
 //! letters because their leases expired.
 //!
-//! Without commands, jobs and groups only become claimable. A claim needs a ready job, a free lease (CONCURRENCY) and a
-//! free unit (RATE). If no command changes the queue, each of the three is available from some time on. From the latest
-//! of these times on, a claim gets a job.
+//! Without commands, a job or a group can become claimable, but not the reverse. A claim needs a ready job, a free
+//! lease (CONCURRENCY) and a free unit (RATE). If no command changes the queue, each of the three is available from
+//! some time on. From the latest of these times on, a claim gets a job.
 
 use super::clean::DROPPED_AT_ONCE;
 use super::effect::{Change, Effect};
@@ -19,9 +19,9 @@ use super::{MAX_NOW, MAX_TIME, Millis, NEVER, Queue};
 pub(super) const FORGOTTEN_AFTER: Millis = 30_000;
 
 impl Queue {
-    /// Returns the first time, not before `now`, at which a claim gets a job or drops an expired job that would be served
-    /// first, if no command changes the queue. Returns `None` if there is no such time. O(log n), or O(log^2 n) if
-    /// CONCURRENCY was lowered below the number of leases.
+    /// Returns the first time, not before `now`, at which a claim gets a job or drops an expired job. Assumes that no
+    /// command changes the queue. Returns `None` if there is no such time. O(log n), or O(log^2 n) if CONCURRENCY was
+    /// lowered below the number of leases.
     pub fn next_opening(&self, now: Millis) -> Option<Millis> {
         let now = now.min(MAX_NOW);
         let ready = match &self.groups {
@@ -36,8 +36,9 @@ impl Queue {
         Some(ready.max(lease).max(unit)).filter(|&at| at <= MAX_NOW)
     }
 
-    /// Returns [`next_opening`](Self::next_opening). If a claim must drop expired jobs first at `now`
-    /// ([`needs_settling`](Self::needs_settling)), returns `now + 1`, so that the server can do other work in between.
+    /// Returns [`next_opening`](Self::next_opening). If a claim at `now` must first drop expired jobs
+    /// ([`needs_settling`](Self::needs_settling)), returns `now + 1`. So the server can do other work before the next
+    /// claim.
     pub fn next_wake(&self, now: Millis) -> Option<Millis> {
         let now = now.min(MAX_NOW);
         let opening = self.next_opening(now)?;
@@ -45,8 +46,9 @@ impl Queue {
         (wake <= MAX_NOW).then_some(wake)
     }
 
-    /// Returns the first time, not before `from`, at which a group or all groups together have fewer than `most`
-    /// leases. 0: no limit. O(log n), or O(log^2 n) if several leases must expire.
+    /// Returns the first time, not before `from`, at which a group has fewer than `most` leases. If `group` is `None`,
+    /// counts the leases of all groups. If `most` is 0, there is no limit. O(log n), or O(log^2 n) if several leases
+    /// must expire.
     pub(super) fn next_free_lease(&self, group: Option<&Roots>, most: u64, from: Millis) -> Millis {
         let is_free = |at| most == 0 || self.count_of(group, at, State::Claimed) < most;
         if is_free(from) {
@@ -67,8 +69,8 @@ impl Queue {
         self.first_where(None, TreeId::Spent, |time| time > told)
     }
 
-    /// Returns the number of jobs whose leases expired after `told` and up to `now`, and that became dead letters
-    /// because of this. O(log n).
+    /// Returns the number of jobs that became dead letters after `told` and up to `now` because their leases expired.
+    /// O(log n).
     pub fn deaths(&self, told: Millis, now: Millis) -> u64 {
         let expired = |at| self.count_in(None, &[TreeId::Spent], Part::Until, at);
         expired(now).saturating_sub(expired(told))

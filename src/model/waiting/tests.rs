@@ -1,7 +1,9 @@
-//! Simulated histories. The server has a wall clock that steps, a monotonic clock that does not, and timers and a cron as Redis has them.
-//! Clients block, time out and disconnect. Queues get pushes and claims, and are deleted and renamed.
+//! Simulated histories. The simulated server has a wall clock that can step, and a monotonic clock that cannot. Its
+//! timers and its cron work as in Redis. Clients block, time out and disconnect. Queues get pushes and claims, and are
+//! deleted and renamed.
 //!
-//! `ZEITSET_SEEDS` sets the number of histories (default 300), `ZEITSET_SEED` the first seed. A failure prints its seed.
+//! `ZEITSET_SEEDS` sets the number of histories (default 300). `ZEITSET_SEED` sets the first seed. A failure prints its
+//! seed.
 
 mod by_hand;
 
@@ -239,7 +241,7 @@ impl World {
         }
     }
 
-    /// Returns whether the queue had a job.
+    /// Claims jobs. Returns whether the queue had a job.
     fn claim(&mut self, key: Key, count: u64) -> bool {
         let now = self.wall;
         let lease = *[1, 50, 3000, DAY].get(self.rng.random_range(0..4)).unwrap();
@@ -522,7 +524,7 @@ impl World {
         self.changed(key);
     }
 
-    /// Jobs of all queues become due at one time, while clients wait for several queues, each in its own order.
+    /// Clients wait for several queues, each client in its own order. Jobs of all queues become due at one time.
     fn rush_of_all(&mut self) {
         let now = self.wall;
         let due = now + *[0, 0, 1, 40].get(self.rng.random_range(0..4)).unwrap();
@@ -631,7 +633,6 @@ fn a_clock_that_goes_back_and_returns_between_two_ticks_delays_a_client_until_th
 fn a_push_costs_as_many_checks_as_clients_it_serves() {
     const CLIENTS: u64 = 10_000;
     let mut world = World::new(0);
-    // No client disconnects, and nothing panics.
     for _ in 0..CLIENTS {
         world.block(vec![0, 1], 0, 1);
     }

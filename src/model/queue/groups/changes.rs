@@ -45,7 +45,7 @@ impl Groups {
         }
     }
 
-    /// Changes the tree of a member. `change` gets its root and returns the new root.
+    /// Changes the tree of a member. `change` gets the root of the tree and returns the new root.
     fn change_member_tree(&mut self, member: u32, change: impl FnOnce(&mut Chunks<Member>, u32) -> u32) {
         let root = &mut self.roots[self.members[member].node.tree];
         *root = change(&mut self.members, *root);
@@ -81,7 +81,7 @@ impl Groups {
     }
 }
 
-/// Returns the groups and the number of the job's [`Member`], if the job has a group.
+/// If the job has a group, returns the groups of the queue and the number of the job's [`Member`].
 fn membership<'a>(groups: &'a mut Option<Box<Groups>>, job: &Job) -> Option<(&'a mut Groups, u32)> {
     let member = job.member();
     groups.as_deref_mut().filter(|_| member != NIL).map(|groups| (groups, member))
@@ -92,7 +92,7 @@ impl Queue {
     fn groups_mut(&mut self) -> &mut Groups {
         if self.groups.is_none() {
             let mut groups = Box::new(Groups::new());
-            // A job that is being added is not in a tree yet.
+            // A job that is being added is not counted, because it is not in a tree yet.
             let jobs = self.roots.of_jobs().map(|root| tree::size(&self.jobs, root)).sum();
             if jobs > 0 {
                 let nameless = groups.named_or_new(b"");
@@ -169,7 +169,8 @@ impl Queue {
         (group.jobs > 0).then_some(group.held_until)
     }
 
-    /// Holds a group until a time, or releases it (0). Returns false, and does nothing, if the group has no job.
+    /// Holds a group until a time. If `until` is 0, releases the group. Returns false, and does nothing, if the group
+    /// has no job.
     pub(in crate::model::queue) fn hold_group(&mut self, name: &[u8], until: Millis) -> bool {
         let held_until = self.held_until(name);
         if held_until.is_some_and(|held| held != until) {
@@ -220,8 +221,8 @@ impl Queue {
         }
     }
 
-    /// Takes a unit of GROUPRATE, and moves the job's group to the end of the ring. Must be called while the job is in
-    /// no tree.
+    /// Takes a unit of GROUPRATE, moves the job's group to the end of the ring, and ends the group's hold. Must be
+    /// called while the job is in no tree.
     pub(in crate::model::queue) fn serve_group(&mut self, slot: u32, at: Millis) {
         let member = self.jobs[slot].member();
         let rate = self.settings.group_rate;
@@ -258,11 +259,11 @@ impl Queue {
         most
     }
 
-    /// Clears the unit logs of some groups whose units are all available again. If GROUPRATE is off, clears the logs of
-    /// other groups, too. Returns the number of changed groups.
+    /// Clears the unit logs of some groups whose units are all available again. If GROUPRATE is off, also clears logs
+    /// with units that are still taken. Returns the number of changed groups.
     ///
-    /// A unit may become available later than one window after `at`, because GROUPRATE has changed or the clock has
-    /// stepped back. For some groups, this function makes such units available after one window.
+    /// If GROUPRATE has changed or the clock has stepped back, some units may stay taken for longer than one window.
+    /// For some groups, this function makes such units available after one window.
     pub(in crate::model::queue) fn settle_groups(&mut self, at: Millis) -> usize {
         let Some(rate) = self.settings.group_rate else { return self.forget_units_of(FORGOTTEN_AT_ONCE, NEVER) };
         let mut settled = self.forget_units_of(FORGOTTEN_AT_ONCE, at);

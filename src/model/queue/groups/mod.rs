@@ -69,8 +69,8 @@ use table::GroupTable;
 /// Later claims and runs continue.
 const SETTLED_AT_ONCE: usize = 128;
 
-/// The maximum number of groups whose unit logs are cleared for each pushed job and for each claimed job. The units of
-/// such a log are all available again. A claimed job adds a unit to only one log, so the number of such logs falls.
+/// For each pushed or claimed job, [`Queue::forget_units`] clears the unit logs of at most this number of groups. The
+/// units of these logs are all available again. A claim adds a unit to only one log, so the number of such logs falls.
 const FORGOTTEN_BY_USE: usize = 2;
 
 /// One claim, or one run of the upkeep, clears the unit logs of at most this number of groups.
@@ -79,7 +79,7 @@ const FORGOTTEN_AT_ONCE: usize = 64;
 #[derive(Clone, Debug)]
 pub(super) struct Groups {
     table: GroupTable,
-    /// The groups by name. The name of the group without a name is empty.
+    /// The groups by name. The key of the group without a name is empty.
     names: BTreeMap<Arc<[u8]>, u32>,
     /// The root of the tree of groups with jobs ([`ring`]).
     ring: u32,
@@ -110,7 +110,7 @@ pub(super) struct Group {
     opens: Millis,
     /// The time from which on this group has a ready job.
     ready: Millis,
-    /// The earliest `opens` in the subtree of this node. `least_ready` is the earliest `ready` in this subtree.
+    /// The earliest `opens` in the subtree of this node.
     least_opens: Millis,
     least_ready: Millis,
     log: RateLog,
@@ -160,7 +160,7 @@ impl Groups {
         }
     }
 
-    /// Returns the number of jobs with a group in a tree.
+    /// Returns how many jobs with a group are in a tree.
     pub fn count_all(&self, id: TreeId) -> u32 {
         tree::size(&self.members, self.roots[id])
     }
@@ -185,7 +185,7 @@ impl Groups {
         if member == NIL { b"" } else { &self.table[self.members[member].group].name }
     }
 
-    /// Whether a unit of a group becomes available later than one window after `now`.
+    /// Whether a unit of any group stays taken for longer than one window from `now`.
     pub fn unsettled(&self, rate: Rate, now: Millis) -> bool {
         self.held.last_key_value().is_some_and(|((back, _), _)| *back > rate.horizon(now))
     }
@@ -218,8 +218,9 @@ impl Groups {
     }
 }
 
-/// Returns the root of a tree: of the group of a member (`NIL`: the group without a name), or of all groups (`None`).
-/// `roots` are the trees of the group without a name.
+/// Returns the root of a tree. If `member` is `None`, this is a tree of all groups. Otherwise, it is a tree of the
+/// member's group, or of the group without a name if `member` is `NIL`. `roots` are the trees of the group without a
+/// name.
 pub(super) fn root_mut<'a>(
     roots: &'a mut Roots,
     groups: Option<&'a mut Groups>,

@@ -1,5 +1,5 @@
-//! The ring: a tree of the groups with jobs, in the order of their turns. Each group also stores the earliest time of
-//! its subtree at which a group opens, and the earliest time at which a group has a ready job.
+//! The ring: a tree of the groups with jobs, in the order of their turns. Each group also stores two times of its
+//! subtree: the earliest time at which a group opens, and the earliest time at which a group has a ready job.
 
 use super::{Group, Groups};
 use crate::model::chunks::NIL;
@@ -43,7 +43,7 @@ impl Groups {
         self.ring = tree::remove(&mut self.table, self.ring, group, ServingOrder::default());
     }
 
-    /// Adds a group at the end of the ring. It must not be in the ring.
+    /// Adds a group at the end of the ring. The group must not be in the ring.
     pub(super) fn enqueue(&mut self, group: u32) {
         self.table[group].node.seq = self.next_turn;
         self.next_turn += 1;
@@ -74,7 +74,7 @@ impl Groups {
         self.first_from(self.ring, turn, now, |group| (group.least_ready, group.ready))
     }
 
-    /// Returns the first group of a subtree that is after the turn `behind` and whose time is not after `now`. `times`
+    /// Searches a subtree for the first group whose turn is after `behind` and whose time is not after `now`. `times`
     /// returns the earliest time of a group's subtree, and the time of the group.
     fn first_from(
         &self,

@@ -66,7 +66,7 @@ impl Queue {
             .fold(NIL, |head, id| self.order().better(&self.jobs, head, tree::best(&self.jobs, roots[id])))
     }
 
-    /// Returns the job that a claim gets at `now`, from the first open group, or `NIL`. O(log n).
+    /// Returns the job that a claim gets at `now`, or `NIL`. This is a job of the first open group. O(log n).
     pub(in crate::model::queue) fn best_in_turn(&self, groups: &Groups, now: Millis) -> u32 {
         let group = groups.turn(now);
         if group == NIL {

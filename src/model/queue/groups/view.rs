@@ -107,8 +107,8 @@ impl Queue {
         holds.filter(|group| group.held_until > 0).map(|group| (&*group.name, group.held_until))
     }
 
-    /// Lists the trees of all groups with jobs: first those of the group without a name, then in the order of the
-    /// turns.
+    /// Lists the trees of each group with jobs. The group without a name comes first. The other groups follow in the
+    /// order of their turns.
     pub(in crate::model::queue) fn all_roots(&self) -> impl Iterator<Item = &Roots> {
         let named = self.groups.as_deref().into_iter().flat_map(|groups| {
             let named = groups.in_turn().filter(move |&group| group != groups.nameless);

@@ -102,7 +102,7 @@ fn tokens_go_on_growing_in_a_queue_that_has_lost_its_memory() {
     }
 }
 
-/// Queues of earlier versions have tokens that were counted from 1, or from the first claim.
+/// Earlier versions of the module counted tokens from 1, or from the time of the first claim.
 #[test]
 fn a_queue_with_small_tokens_goes_on_with_large_ones() {
     let mut pair = Pair::new();
@@ -219,7 +219,7 @@ fn a_late_nack_of_a_recurring_job_is_about_the_attempt_itself() {
     assert_eq!(pair.nack_with(20, "b", b, Nack::Default, free), Some(Some(20)), "it never happened");
     assert_eq!(pair.nack(20, "c", c, Nack::Dead), Some(None));
     assert_eq!((pair.counts(20), pair.primary.stats(20).totals.missed), ([1, 1, 0, 1], 3), "missed stays missed");
-    // After RESCHEDULE, the job keeps the token and has no attempt left that could be returned.
+    // After RESCHEDULE, the token stays valid. The number of attempts is 0, and NACK with FREE must not decrease it.
     assert!(pair.cancel(20, "b"));
     let token = pair.take(100, 110, "a");
     assert!(pair.reschedule(120, "a", Some(500), None));

@@ -170,8 +170,7 @@ fn a_recurring_job_that_waits_for_an_occurrence_leaves_its_group_open() {
         }
         let token = pair.take(6, 50, "x");
         assert!(pair.ack(6, "x", token));
-        // When the job is due, it has its place in the order. From then on, its leases and retries keep its group
-        // closed.
+        // From the due time of the occurrence on, the job's leases and retries keep its group closed.
         assert_eq!(pair.primary.next_wake(7), Some(7));
         let token = pair.take(101, 150, "tick");
         assert_eq!(pair.primary.claimable(101), 0, "{case}");
@@ -304,7 +303,7 @@ fn with_groups(groups: usize, change: impl FnOnce(&mut Settings)) -> Pair {
     pair
 }
 
-/// Returns a queue with groups that have no jobs, but taken units.
+/// Returns a queue with idle groups: they have taken units of GROUPRATE, but no jobs.
 fn with_idle_groups(groups: usize, rate: Rate) -> Pair {
     let mut pair = with_groups(groups, |s| s.group_rate = Some(rate));
     for job in pair.claim(1, 5, groups as u64) {

@@ -1,4 +1,4 @@
-//! Tests of forged bytes and effects. They are rejected, or the resulting queue passes all checks. Nothing panics.
+//! Tests of forged bytes and effects. A queue rejects them, or passes all checks afterwards. Nothing panics.
 
 use super::super::{
     Attempt, AutoId, Change, Counters, Effect, Extras, JobChange, MAX_TIME, Nack, NackOptions, NewJob, Push, Queue,
@@ -104,7 +104,7 @@ fn any_single_byte_changed_is_refused_or_gives_a_sound_queue() {
     }
 }
 
-/// The stored form as numbers and byte strings, so that a test can replace one of them by another of any length.
+/// A number or a byte string of the stored form. A test can replace it with another of any length.
 #[derive(Clone, Debug)]
 enum Token {
     Number(u64),

@@ -125,7 +125,8 @@ impl Pair {
         replicate(&mut self.replica, effect)
     }
 
-    /// Returns a job by NACK. The inner option contains the new due time, or is `None` for a dead letter.
+    /// NACKs a job. Returns `None` if the token is not valid, `Some(None)` if the job becomes a dead letter, and
+    /// otherwise the new due time.
     pub fn nack(&mut self, now: u64, id: &str, token: u64, nack: super::Nack) -> Option<Option<u64>> {
         self.nack_with(now, id, token, nack, NackOptions::default())
     }
@@ -214,8 +215,7 @@ impl Drop for Pair {
     }
 }
 
-/// Checks the two equations of ZQ.STATS. The first one is about what became of the jobs, the second one about how the
-/// claims ended.
+/// Checks the two equations of ZQ.STATS: one for jobs, one for claims.
 pub(super) fn assert_sums(stats: &Stats) {
     let t = &stats.totals;
     let here = stats.ready + stats.delayed + stats.claimed + stats.dead;

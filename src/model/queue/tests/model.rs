@@ -28,12 +28,12 @@ pub struct ModelJob {
     pub created: u64,
     pub claimed: Option<u64>,
     failed: Option<u64>,
-    /// The time of the last RESCHEDULE with a new due time, of the last NACK with FREE, or of the last move to the next
-    /// occurrence by an ACK or by the upkeep. A claim resets this time to 0.
+    /// The latest time at which one of three things happened: RESCHEDULE set a new due time; NACK with FREE returned
+    /// the job; ACK or the upkeep moved the job to its next occurrence. A claim resets this time to 0.
     moved: u64,
     pub worker: Vec<u8>,
     pub error: Vec<u8>,
-    /// The group. Empty if the job has none.
+    /// Empty if the job has no group.
     pub group: Vec<u8>,
     /// The TTL, and the time at which the job expires.
     pub ttl: Option<(u64, u64)>,
@@ -76,7 +76,8 @@ impl ModelJob {
         if self.place == Where::Claimed && self.time <= now { Some(self.time) } else { self.failed }
     }
 
-    /// Returns when a claimed job is due again if no command changes it. Returns `None` if the job dies.
+    /// Returns when a claimed job is due again if no command changes it. Returns `None` if the job becomes a dead
+    /// letter.
     fn back(&self, s: &Settings) -> Option<u64> {
         match self.every {
             // Another test checks JITTER.
@@ -129,7 +130,7 @@ impl ModelJob {
         }
     }
 
-    /// Whether the job waits for an occurrence. Then it does not keep its group closed.
+    /// Whether the job waits for an occurrence. Such a job does not keep its group closed.
     fn is_between(&self, now: u64) -> bool {
         let waits = self.place == Where::Waiting(false) && self.attempts == 0;
         self.has_missed(now) || waits && self.every.is_some_and(|(_, anchor)| anchor == self.time)
@@ -218,7 +219,7 @@ impl Model {
         self.jobs.iter().position(|job| job.id == id)
     }
 
-    /// Counts the job's lease if it has expired. Call it before the job changes.
+    /// Counts the job's lease if the lease has expired. Must be called before the job changes.
     fn leave(&mut self, i: usize, now: u64) {
         if self.jobs[i].place == Where::Claimed && self.jobs[i].time <= now {
             self.lapsed += 1;
@@ -245,7 +246,7 @@ impl Model {
         self.counters.missed + self.jobs.iter().filter(|j| j.has_missed(now)).count() as u64
     }
 
-    /// Updates the job after its lease has expired. If the last attempt of a recurring job expired, moves the job to
+    /// Updates the job after its lease has expired. If this was the last attempt of a recurring job, moves the job to
     /// its next occurrence.
     fn pass(&mut self, i: usize, now: u64) {
         let (has_missed, back) = (self.jobs[i].has_missed(now), self.jobs[i].back(&self.settings));
@@ -668,7 +669,8 @@ impl Model {
         let late: Vec<_> = of_groups.map_or(Vec::new(), |(_, horizon)| {
             self.group_units.iter().filter(|(_, back)| *back > horizon).map(|(name, _)| name.clone()).collect()
         });
-        // A claim that got a job has settled the units of RATE already. So only a claim without a job does it here.
+        // A claim that got a job has settled the units of RATE already. So here only a claim without a job settles
+        // them.
         if held_too_long && got.is_empty() || !late.is_empty() {
             self.settle(now);
             // If GROUPRATE is off, the units of an earlier GROUPRATE are forgotten.
@@ -850,7 +852,7 @@ impl Model {
 
     pub fn clean(&mut self, now: u64, which: Which<'_>, older: Option<u64>, count: u64) -> u64 {
         let mut cleaned = 0;
-        // The pushes behind removed jobs become jobs.
+        // Pushes behind removed jobs become jobs, which may have to be removed, too.
         while cleaned < count {
             match self.clean_some(now, which, older, count - cleaned) {
                 0 => break,

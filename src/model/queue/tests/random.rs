@@ -133,7 +133,6 @@ fn settings(groups: Groups) -> impl Strategy<Value = Settings> {
         })
 }
 
-/// Whether a history has groups.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Groups {
     None,
@@ -223,7 +222,6 @@ fn at(now: u64, delay: i64) -> u64 {
 }
 
 impl Run {
-    /// Creates empty queues with these settings.
     fn new(now: u64, settings: Settings) -> Run {
         let saved = (encoded(&Queue::new()), Model::default());
         let counted = (0, Counters::default());

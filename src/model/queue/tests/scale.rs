@@ -145,7 +145,7 @@ fn pages_begin_anywhere_again_when_there_is_but_one_priority_and_one_group_left(
     for (group, others) in [(&b""[..], 1), (b"only", 1), (b"only", 7), (b"", 20)] {
         let mut queue = Queue::new();
         let push = |queue: &mut Queue, push: Push<'_>| assert!(queue.push(1, &push).is_ok_and(|id| id.is_some()));
-        // These jobs have priorities of their own. Once they are gone, no job has one of these priorities.
+        // Each of these jobs has a priority that no other job has.
         for n in 0..others {
             let id = format!("urgent {n}");
             push(&mut queue, Push { id: Some(id.as_bytes()), priority: -1 - n, group, ..Push::default() });
@@ -162,8 +162,8 @@ fn pages_begin_anywhere_again_when_there_is_but_one_priority_and_one_group_left(
         }
         queue.check();
         let page = queue.peek_after(100, State::Ready.into(), last).map(Iterator::count);
-        // If there were more priorities than the queue counts, it recognizes that one is left only after all uncounted
-        // jobs are removed.
+        // The queue counts the jobs of up to eight priorities. With more priorities, it recognizes that only one is
+        // left after all uncounted jobs are removed.
         assert_eq!(page, if others < 8 { Ok(1) } else { Err(NoPage::TooFar) });
         for id in &ids[5..] {
             queue.cancel(1, id);
@@ -337,8 +337,8 @@ fn another_backoff_is_refused_where_very_many_jobs_are_claimed() {
     queue.check();
 }
 
-/// A command refuses to change AGING if the queue is too long. A replica applies the effect of such a change, because
-/// the master allowed the change.
+/// If the queue is too long, a command refuses to change AGING. A replica applies the effect of such a change, because
+/// the master has allowed it.
 #[test]
 fn aging_of_a_long_queue_is_refused_where_it_is_set_and_only_there() {
     let mut queue = many(MOST_TOUCHED as u64, |_| 1);

@@ -200,7 +200,6 @@ fn what_has_not_expired_cannot_be_dropped_for_it() {
     }
 }
 
-/// A job without a TTL needs no memory for one. Neither does a queue whose jobs have no TTL.
 #[test]
 fn a_job_without_a_ttl_takes_no_byte_for_it() {
     let job = |ttl| {

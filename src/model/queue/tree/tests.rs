@@ -4,7 +4,7 @@ use super::*;
 use proptest::prelude::*;
 
 fn any_node() -> impl Strategy<Value = JobNode> {
-    // Uses few values, so that many are equal, and extreme values.
+    // Uses few values, so that many nodes are equal. Some values are extreme.
     let time = prop_oneof![0..4_u64, Just(1 << 53), 1_700_000_000_000..1_700_000_000_004_u64];
     let priority = prop_oneof![-2..3_i32, Just(i32::MIN), Just(i32::MAX)];
     (time, priority, 0..4_u64).prop_map(JobNode::new)
