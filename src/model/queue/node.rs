@@ -2,7 +2,7 @@
 
 use super::Millis;
 use super::job::State;
-use super::tree::Key;
+use super::tree::OrderKey;
 use crate::model::chunks::NIL;
 use std::ops::{Index, IndexMut};
 
@@ -145,7 +145,7 @@ pub(super) struct JobNode {
 
 impl JobNode {
     /// Returns a node that is not in a tree.
-    pub fn new((time, priority, seq): Key) -> JobNode {
+    pub fn new((time, priority, seq): OrderKey) -> JobNode {
         JobNode { time, seq, priority, links: Links::ALONE, best: NIL, tree: TreeId::Ready, high: [0; 3] }
     }
 }

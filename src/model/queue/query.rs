@@ -6,7 +6,7 @@ use super::groups::Member;
 use super::job::{Job, State};
 use super::node::{JobNode, Links, TreeId};
 use super::returns::Return;
-use super::tree::{self, Item, Key, Rank, ServingOrder, key};
+use super::tree::{self, Item, OrderKey, Rank, ServingOrder, key};
 use crate::model::chunks::{Chunks, NIL};
 use std::collections::BTreeMap;
 use std::ops::Index;
@@ -93,7 +93,7 @@ impl<'a> JobTree<'a> {
     }
 
     /// Returns the first item's key and job.
-    pub fn first(self) -> Option<(Key, u32)> {
+    pub fn first(self) -> Option<(OrderKey, u32)> {
         let first = read!(self, |items| tree::first(items, self.root));
         (first != NIL).then(|| (key(self.node(first)), self.job(first)))
     }
@@ -125,9 +125,9 @@ impl<'a> JobTree<'a> {
 
     /// Lists the keys and the jobs of a part in the order of the keys, after the key `behind`. `behind` need not be the
     /// key of an item. For [`Part::After`] of a tree of returns, lists only jobs whose leases have expired.
-    pub fn list(self, part: Part, now: Millis, behind: Option<Key>) -> List<'a> {
+    pub fn list(self, part: Part, now: Millis, behind: Option<OrderKey>) -> List<'a> {
         let behind = if part == Part::After { behind.max(Some((now, i32::MAX, u64::MAX))) } else { behind };
-        let is_in = move |&((time, ..), _): &(Key, u32)| part != Part::Until || time <= now;
+        let is_in = move |&((time, ..), _): &(OrderKey, u32)| part != Part::Until || time <= now;
         if let (JobItems::Returns(items), Part::After) = (self.items, part) {
             let returns = ByTime::with_leases_until(items, self.root, behind, now);
             let returns = returns.filter(move |(_, it)| it.deadline <= now);
@@ -207,18 +207,18 @@ pub(super) struct ByTime<'a, I> {
 
 impl<'a, T: Item, I: Index<u32, Output = T>> ByTime<'a, I> {
     /// Lists the items after the key `behind`, or all items.
-    pub fn of(items: &'a I, root: u32, behind: Option<Key>) -> Self {
+    pub fn of(items: &'a I, root: u32, behind: Option<OrderKey>) -> Self {
         Self::with_leases_until(items, root, behind, Millis::MAX)
     }
 
     /// Lists the items after the key `behind`. Skips subtrees whose first deadline is later than `now`.
-    fn with_leases_until(items: &'a I, root: u32, behind: Option<Key>, now: Millis) -> Self {
+    fn with_leases_until(items: &'a I, root: u32, behind: Option<OrderKey>, now: Millis) -> Self {
         let mut it = Self { items, path: Vec::new(), leases_until: now };
         it.descend(root, behind);
         it
     }
 
-    fn descend(&mut self, mut root: u32, behind: Option<Key>) {
+    fn descend(&mut self, mut root: u32, behind: Option<OrderKey>) {
         while root != NIL && self.items[root].first_deadline() <= self.leases_until {
             let node = self.items[root].node();
             root = if behind.is_none_or(|behind| behind < key(node)) {
@@ -245,7 +245,7 @@ impl<'a, T: Item, I: Index<u32, Output = T>> Iterator for ByTime<'a, I> {
 }
 
 /// The keys and slots of jobs, in the order of the keys.
-pub(super) type List<'a> = Box<dyn Iterator<Item = (Key, u32)> + 'a>;
+pub(super) type List<'a> = Box<dyn Iterator<Item = (OrderKey, u32)> + 'a>;
 
 pub(super) fn merge<'a>(lists: impl Iterator<Item = List<'a>>) -> List<'a> {
     let mut lists: Vec<_> = lists.map(Iterator::peekable).collect();

@@ -103,9 +103,9 @@ impl ServingOrder {
 
 /// The key of an item in a tree: time, priority, push number. Jobs with the same time are in serving order, whatever
 /// the value of AGING is.
-pub(super) type Key = (Millis, i32, u64);
+pub(super) type OrderKey = (Millis, i32, u64);
 
-pub(super) fn key(node: &JobNode) -> Key {
+pub(super) fn key(node: &JobNode) -> OrderKey {
     (node.time, node.priority, node.seq)
 }
 
@@ -169,7 +169,7 @@ pub(super) fn insert<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, o
 fn put<T: Item>(
     items: &mut impl Items<T>,
     root: u32,
-    item: (u32, Key),
+    item: (u32, OrderKey),
     order: ServingOrder,
     has_changed: &mut bool,
 ) -> u32 {
@@ -198,7 +198,7 @@ pub(super) fn remove<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, o
 fn take<T: Item>(
     items: &mut impl Items<T>,
     root: u32,
-    item: (u32, Key),
+    item: (u32, OrderKey),
     order: ServingOrder,
     has_changed: &mut bool,
 ) -> u32 {
@@ -299,7 +299,7 @@ pub(super) fn rerank<T: Item>(items: &mut impl Items<T>, root: u32, order: Servi
 
 /// Updates the ancestors of `slot` after its aggregates changed. `wanted` is the unchanged key of `slot`. Returns
 /// whether the ancestors of `root` need an update. O(log n).
-pub(super) fn changed<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, wanted: Key) -> bool {
+pub(super) fn changed<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, wanted: OrderKey) -> bool {
     if root != slot {
         if root == NIL {
             return false;
@@ -336,7 +336,7 @@ pub(super) fn renumber<T: Item>(items: &mut impl Items<T>, root: u32, from: u32,
 }
 
 /// Returns the item with this key, or `NIL`.
-pub(super) fn find<T: Item>(items: &impl Items<T>, mut root: u32, wanted: Key) -> u32 {
+pub(super) fn find<T: Item>(items: &impl Items<T>, mut root: u32, wanted: OrderKey) -> u32 {
     while root != NIL {
         let node = items[root].node();
         root = match wanted.cmp(&key(node)) {

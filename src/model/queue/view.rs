@@ -6,7 +6,7 @@
 use super::job::{Extras, Job, Record, State, Ttl};
 use super::node::{JobNode, Roots, TreeId};
 use super::query::{self, ByRank, ByTime, JobItems, JobTree, Part, merge};
-use super::tree::Key;
+use super::tree::OrderKey;
 use super::{MAX_NOW, Millis, Queue, tree};
 use crate::model::chunks::NIL;
 
@@ -235,7 +235,7 @@ impl Queue {
         &'a self,
         now: Millis,
         which: Which<'_>,
-        behind: Option<Key>,
+        behind: Option<OrderKey>,
     ) -> Box<dyn Iterator<Item = u32> + 'a> {
         let group = which.group.map(|name| self.roots_of(name));
         let lists = self.parts(group, which.state).map(|(tree, part)| tree.list(part, now, behind));
