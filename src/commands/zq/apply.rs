@@ -3,10 +3,10 @@
 //! Applies effects, as [`EncodedEffects`](crate::queues::wire) encodes them, with the values that the master computed.
 //! Replicas and AOF files get this command instead of the commands that clients sent. Applications do not need it.
 //!
-//! Clients may send this command, because a client can also replay an AOF file. Like RESTORE, the command bypasses the
+//! A client can also replay an AOF file, so clients may send this command. Like RESTORE, the command bypasses the
 //! checks of other commands, and needs the rights of RESTORE. An effect that does not fit the queue changes nothing.
-//! The reply is the number of effects that fit. The server logs an effect that did not fit if it came from a master or
-//! an AOF file.
+//! The reply is the number of effects that fit. If an effect from a master or an AOF file does not fit, the server logs
+//! this.
 
 use crate::commands::args::Args;
 use crate::error::Error;

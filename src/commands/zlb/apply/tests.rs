@@ -1,4 +1,4 @@
-//! Tests that replicas that apply the recorded effects equal their master.
+//! Tests that a replica equals its master after it has applied the recorded effects.
 
 use super::*;
 use crate::boards::{Effect, decode_board, encode_board};
