@@ -12,8 +12,7 @@ use std::thread::Builder;
 /// A board with more allocations than this is freed in another thread. The server does the same with large values.
 const LARGE: usize = 1000;
 
-/// An editor of a board. It records the effect of the change. If the change fails or changes nothing, it records no
-/// effect.
+/// An editor of a board. It records the effect of the change, or no effect if the change fails or changes nothing.
 pub struct Edit<'b, 'k> {
     board: &'b mut Board,
     pub effect: Option<Effect<'k>>,
@@ -24,7 +23,6 @@ impl<'b, 'k> Edit<'b, 'k> {
         Edit { board, effect: None }
     }
 
-    /// Returns the board, with the change if it has been made.
     pub fn board(&self) -> &Board {
         self.board
     }
@@ -49,7 +47,7 @@ impl<'b, 'k> Edit<'b, 'k> {
         Ok(added)
     }
 
-    /// Increments dimensions of a member. Dimensions are given by position. Returns the member's values.
+    /// Increments values of a member. Each increment has the position of its dimension. Returns the member's values.
     pub fn incr(&mut self, member: &[u8], increments: &[(usize, Value)]) -> Result<Vec<Value>, Error> {
         let mut words = Vec::new();
         let values = self.board.incr(member, increments, |effect| write(effect, &mut words))?;
@@ -82,7 +80,8 @@ impl<'b, 'k> Edit<'b, 'k> {
         count
     }
 
-    /// Removes members. Returns the first one's position, and their number.
+    /// Removes the members from index `start` to `stop`. Returns the position of the first removed member, and the
+    /// number of removed members.
     fn remove_indexes(&mut self, start: i64, stop: i64) -> (u64, u64) {
         let RemovedRange { first, count, former } = self.board.remove_range(start, stop);
         if let Some(former) = former {

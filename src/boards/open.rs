@@ -40,8 +40,8 @@ pub fn create(ctx: &mut Context, name: Str<'_>, schema: Schema, description: &[S
     Ok(true)
 }
 
-/// Stores the union of boards in `dest` and removes its TTL, as other commands that store a result do. Missing boards
-/// count as empty. Returns the number of members.
+/// Stores the union of boards in `dest`, and removes the key's TTL. Missing boards count as empty. Returns the number
+/// of members of the union.
 pub fn merge(ctx: &mut Context, dest: Str<'_>, sources: &[Str<'_>], combine: Combine) -> Result<u64, Error> {
     let schema = ReadKey::open(ctx, dest).value::<Board>()?.map(|board| board.schema().clone());
     let mut merge = schema.map(|schema| Merge::new(schema, combine));
@@ -63,7 +63,7 @@ pub fn merge(ctx: &mut Context, dest: Str<'_>, sources: &[Str<'_>], combine: Com
     Ok(members)
 }
 
-/// Stores a board in a key, and replaces a board that the key holds. `words` is the encoded board.
+/// Stores a board in a key. If the key holds a board, replaces it. `words` is the encoded board.
 pub fn store(ctx: &mut Context, name: Str<'_>, board: Board, words: Words<'_>) -> Result<(), Error> {
     let mut key = WriteKey::open(ctx, name);
     let ctx = match key.value_mut::<Board>()? {

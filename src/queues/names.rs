@@ -94,7 +94,7 @@ impl QueueNames {
     }
 }
 
-/// The time of the first check of a queue that was loaded, renamed or copied. It is due at once.
+/// The time of the first check of a queue that was loaded, renamed or copied. This check is due at once.
 const SOON: Option<Millis> = Some(0);
 
 /// Adds the queue in a key of the current database if necessary. Plans a check of the queue at `at`, unless its next
@@ -121,7 +121,7 @@ pub(super) fn take_due(ctx: &Context, now: Millis, again: Millis) -> Option<(i32
     })
 }
 
-/// Adds a queue of the dataset that is being loaded. Does nothing during a RESTORE, which sends an event ([`on_key`]).
+/// Adds a queue of the dataset that is being loaded. Does nothing during a RESTORE: [`on_key`] then adds the queue.
 pub(super) fn note_loaded(holder: &impl RedisLockIndicator, database: i32, name: &[u8]) {
     if !is_loading() {
         return;
@@ -146,7 +146,8 @@ pub(super) fn forget(ctx: &Context, name: Str<'_>) {
     NAMES.with(ctx, |names| names.forget(ctx.database(), name.bytes()));
 }
 
-/// Returns the next `count` names of the current database after `after`, in order, for which `is_shown` is true.
+/// Returns up to `count` names of the current database that follow `after`, in order. Leaves out names for which
+/// `is_shown` is false.
 pub fn list(
     ctx: &mut Context,
     after: Option<&[u8]>,
@@ -180,7 +181,7 @@ fn is_queue(ctx: &mut Context, name: Str<'_>) -> bool {
 }
 
 pub fn on_key(ctx: &mut Context, event: &KeyEvent<'_>) {
-    // A RESTORE is never skipped, because some servers do not tell the module the name of the key while it is read.
+    // A RESTORE is never skipped, because it can create the first queue of the server.
     if event.kind != EventKind::Restore && NAMES.with(ctx, |names| names.is_empty()) {
         return;
     }
