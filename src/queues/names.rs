@@ -27,12 +27,11 @@ pub type Name = Rc<[u8]>;
 #[derive(Default)]
 struct QueueNames {
     by_database: HashMap<i32, Queues>,
-    /// The queues of a dataset that the replica loads while it still serves the old dataset. `None`: there is no such
-    /// dataset.
+    /// The queues of a dataset that this replica loads while it still serves the old dataset. `None` if it loads none.
     loaded_aside: Option<Vec<(i32, Name)>>,
     /// Whether RENAME or MOVE has removed a queue from its old key, and the event for the new key has not come yet.
-    /// Between these two events, other modules may move and delete keys. So the event for a key that holds no queue
-    /// does not clear this flag.
+    /// Meanwhile, other modules may move and delete keys. So an event for a key without a queue does not clear this
+    /// flag.
     is_moving: bool,
     next_number: u64,
 }

@@ -219,8 +219,8 @@ impl Waiter {
         });
     }
 
-    /// Returns the first of the client's keys that has a job for this client. Returns `None` if no key has a job, or if
-    /// this depends on an earlier client that has not claimed yet.
+    /// Returns the first of the client's keys that has a job for this client. Returns `None` if no key has a job for
+    /// it, or if an earlier client must claim first.
     fn find_turn(&self, ctx: &mut Context, clock: Micros) -> Option<&DbKey> {
         let now = clock / 1000;
         for (nth, db_key) in self.db_keys.iter().enumerate() {
