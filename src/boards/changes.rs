@@ -1,6 +1,6 @@
 //! Changes of a board, and the effects that replicate them.
 
-use super::effects::{Effect, Words};
+use super::effects::{BoardEffect, Words};
 use super::stored::write;
 use crate::error::Error;
 use crate::model::board::{Assignment, Board, RemovedRange, SetOptions, Value};
@@ -12,11 +12,10 @@ use std::thread::Builder;
 /// A board with more allocations than this is freed in another thread. The server does the same with large values.
 const LARGE: usize = 1000;
 
-/// An editor of a board. It records the effect of the change. If the change fails or changes nothing, it records no
-/// effect.
+/// An editor of a board. It records the effect of the change, or no effect if the change fails or changes nothing.
 pub struct Edit<'b, 'k> {
     board: &'b mut Board,
-    pub effect: Option<Effect<'k>>,
+    pub effect: Option<BoardEffect<'k>>,
 }
 
 impl<'b, 'k> Edit<'b, 'k> {
@@ -24,7 +23,6 @@ impl<'b, 'k> Edit<'b, 'k> {
         Edit { board, effect: None }
     }
 
-    /// Returns the board, with the change if it has been made.
     pub fn board(&self) -> &Board {
         self.board
     }
@@ -45,16 +43,16 @@ impl<'b, 'k> Edit<'b, 'k> {
             }
         })?;
         let words = if is_effect { Words::Given(words) } else { Words::Made(effects) };
-        self.effect = (changes > 0).then_some(Effect { name: b"SET", words, event: c"zlb.set" });
+        self.effect = (changes > 0).then_some(BoardEffect { name: b"SET", words, event: c"zlb.set" });
         Ok(added)
     }
 
-    /// Increments dimensions of a member. Dimensions are given by position. Returns the member's values.
+    /// Increments values of a member. Each increment has the position of its dimension. Returns the member's values.
     pub fn incr(&mut self, member: &[u8], increments: &[(usize, Value)]) -> Result<Vec<Value>, Error> {
         let mut words = Vec::new();
         let values = self.board.incr(member, increments, |effect| write(effect, &mut words))?;
         let is_changed = !words.is_empty();
-        self.effect = is_changed.then_some(Effect { name: b"SET", words: Words::Made(words), event: c"zlb.incr" });
+        self.effect = is_changed.then_some(BoardEffect { name: b"SET", words: Words::Made(words), event: c"zlb.incr" });
         Ok(values)
     }
 
@@ -62,7 +60,7 @@ impl<'b, 'k> Edit<'b, 'k> {
     pub fn remove(&mut self, members: &'k [Str<'k>]) -> u64 {
         let removed = members.iter().filter(|member| self.board.remove(member.bytes())).count();
         let words = Words::Given(members);
-        self.effect = (removed > 0).then_some(Effect { name: b"REM", words, event: c"zlb.rem" });
+        self.effect = (removed > 0).then_some(BoardEffect { name: b"REM", words, event: c"zlb.rem" });
         removed as u64
     }
 
@@ -71,18 +69,20 @@ impl<'b, 'k> Edit<'b, 'k> {
         let (first, count) = self.remove_indexes(start, stop);
         let words = [first, count].map(|number| OwnedStr::new(number.to_string().as_bytes()));
         let words = Words::Made(words.into());
-        self.effect = (count > 0).then_some(Effect { name: b"REMRANGE", words, event: c"zlb.remrange" });
+        self.effect = (count > 0).then_some(BoardEffect { name: b"REMRANGE", words, event: c"zlb.remrange" });
         count
     }
 
     /// Removes all members. Returns their number.
     pub fn clear(&mut self) -> u64 {
         let (_, count) = self.remove_indexes(0, -1);
-        self.effect = (count > 0).then_some(Effect { name: b"CLEAR", words: Words::Given(&[]), event: c"zlb.clear" });
+        self.effect =
+            (count > 0).then_some(BoardEffect { name: b"CLEAR", words: Words::Given(&[]), event: c"zlb.clear" });
         count
     }
 
-    /// Removes members. Returns the first one's position, and their number.
+    /// Removes the members from index `start` to `stop`. Returns the position of the first removed member, and the
+    /// number of removed members.
     fn remove_indexes(&mut self, start: i64, stop: i64) -> (u64, u64) {
         let RemovedRange { first, count, former } = self.board.remove_range(start, stop);
         if let Some(former) = former {

@@ -1,4 +1,4 @@
-//! The effects of changes on boards, which replicas and the AOF get as `ZLB.APPLY key effect argument ...`.
+//! The effects of changes of boards. Replicas and the AOF get an effect as `ZLB.APPLY key effect argument ...`.
 //!
 //! | effect     | arguments                    | what it does                                        |
 //! |------------|------------------------------|-----------------------------------------------------|
@@ -14,9 +14,9 @@
 //! Effects have final values and depend on no clock, condition or other key. So equal boards stay equal if they get the
 //! same effects in the same order. This includes the order of ties.
 //!
-//! ZLB.APPLY lacks the flag `deny-oom` of other commands that write. A server that uses more than `maxmemory` refuses
-//! commands with this flag. A replica with `replica-ignore-maxmemory no` does so even for its master's commands, and
-//! would then differ until the next synchronization.
+//! ZLB.APPLY does not have the flag `deny-oom`. A server that uses more than `maxmemory` refuses commands with this
+//! flag. A replica with `replica-ignore-maxmemory no` refuses them even from its master. It would then differ from the
+//! master until the next synchronization.
 
 use crate::model::board::Board;
 use crate::model::stream::{DecodeError, Reader, Writer};
@@ -26,9 +26,9 @@ use std::ffi::CStr;
 
 pub const APPLY: &CStr = c"ZLB.APPLY";
 
-/// The effect of a change, and the keyspace event.
+/// The effect of a change, and its keyspace event.
 #[must_use = "call `announce` to replicate the effect"]
-pub struct Effect<'k> {
+pub struct BoardEffect<'k> {
     pub name: &'static [u8],
     pub words: Words<'k>,
     pub event: &'static CStr,
@@ -50,7 +50,7 @@ impl Words<'_> {
     }
 }
 
-impl Effect<'_> {
+impl BoardEffect<'_> {
     /// Replicates the effect, signals WATCH and client-side caching, and sends the keyspace event.
     pub fn announce(self, ctx: &mut Context, key: Str<'_>) {
         let name = OwnedStr::new(self.name);

@@ -1,10 +1,10 @@
-//! Leaderboards as keys: the layer between the board of the model and the server.
+//! Leaderboards as keys: the layer between the model's board and the server.
 //!
 //! Commands change the members of a board through [`change`]. It opens the key, and [`Edit`] changes the board and
 //! records the effect. Then `change` replicates the effect, signals WATCH and client-side caching, and sends the
 //! keyspace event. `stored` has the data type: saving, AOF rewriting, memory usage.
 //!
-//! An empty board keeps its key, because it has settings that a user chose. Only DEL or the key's TTL removes it.
+//! An empty board keeps its key, because the board has settings that a user chose.
 
 mod changes;
 mod effects;
@@ -14,7 +14,7 @@ mod stored;
 pub use changes::Edit;
 pub use effects::{APPLY, Words, decode_board};
 #[cfg(test)]
-pub use effects::{Effect, encode_board};
+pub use effects::{BoardEffect, encode_board};
 pub use open::{BoardStats, change, create, merge, report_rejected, stats, store};
 
 use crate::error::Error;

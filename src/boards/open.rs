@@ -1,7 +1,7 @@
 //! Boards in keys: reading, creating, merging, storing and changing them.
 
 use super::changes::{Edit, discard};
-use super::effects::{Effect, Words, encode_board};
+use super::effects::{BoardEffect, Words, encode_board};
 use crate::error::Error;
 use crate::model::board::{Board, Combine, Merge, Schema};
 use crate::server::data_type::DataType;
@@ -35,13 +35,13 @@ pub fn create(ctx: &mut Context, name: Str<'_>, schema: Schema, description: &[S
     if let Some(board) = key.value::<Board>()? {
         return Ok(*board.schema() == schema);
     }
-    let effect = Effect { name: b"CREATE", words: Words::Given(description), event: c"zlb.create" };
+    let effect = BoardEffect { name: b"CREATE", words: Words::Given(description), event: c"zlb.create" };
     effect.announce(key.set_value(Board::new(schema)), name);
     Ok(true)
 }
 
-/// Stores the union of boards in `dest` and removes its TTL, as other commands that store a result do. Missing boards
-/// count as empty. Returns the number of members.
+/// Stores the union of boards in `dest`, and removes the key's TTL. Missing boards count as empty. Returns the number
+/// of members of the union.
 pub fn merge(ctx: &mut Context, dest: Str<'_>, sources: &[Str<'_>], combine: Combine) -> Result<u64, Error> {
     let schema = ReadKey::open(ctx, dest).value::<Board>()?.map(|board| board.schema().clone());
     let mut merge = schema.map(|schema| Merge::new(schema, combine));
@@ -63,7 +63,7 @@ pub fn merge(ctx: &mut Context, dest: Str<'_>, sources: &[Str<'_>], combine: Com
     Ok(members)
 }
 
-/// Stores a board in a key, and replaces a board that the key holds. `words` is the encoded board.
+/// Stores a board in a key. If the key holds a board, replaces it. `words` is the encoded board.
 pub fn store(ctx: &mut Context, name: Str<'_>, board: Board, words: Words<'_>) -> Result<(), Error> {
     let mut key = WriteKey::open(ctx, name);
     let ctx = match key.value_mut::<Board>()? {
@@ -74,7 +74,7 @@ pub fn store(ctx: &mut Context, name: Str<'_>, board: Board, words: Words<'_>) -
         }
         None => key.set_value(board),
     };
-    Effect { name: b"REPLACE", words, event: c"zlb.merge" }.announce(ctx, name);
+    BoardEffect { name: b"REPLACE", words, event: c"zlb.merge" }.announce(ctx, name);
     Ok(())
 }
 

@@ -54,9 +54,8 @@ impl<'a> Args<'a> {
         Ok(first)
     }
 
-    /// Parses `numkeys key [key ...]` and returns the keys. Returns an error if `numkeys` is less than 1. Also returns
-    /// an error if fewer than `behind` arguments per key, plus `then` arguments, follow the keys. The texts of the
-    /// errors are those of ZMPOP and EVAL.
+    /// Parses `numkeys key [key ...]` and returns the keys. `behind` arguments for each key, and `then` more arguments,
+    /// must follow the keys. The error texts are those of ZMPOP and EVAL.
     pub fn keys(&mut self, behind: usize, then: usize) -> Result<&'a [Str<'a>], Error> {
         let numkeys = integer(self.string()?.bytes()).filter(|&numkeys| numkeys > 0).ok_or(Error::NumKeys)?;
         let most = self.rest.len().saturating_sub(then) / (1 + behind);
@@ -83,8 +82,8 @@ impl<'a> Args<'a> {
         if self.is_empty() { Ok(()) } else { Err(Error::Syntax) }
     }
 
-    /// Returns the next argument if it is a keyword, otherwise `None`. This function parses options that are followed
-    /// by a number, a duration or a time.
+    /// Returns the next argument if it is a keyword, otherwise `None`. Commands use this function if a number, a
+    /// duration or a time follows their options.
     pub fn leading_keyword(&mut self) -> Option<Keyword> {
         let keyword = Keyword::of(*self.rest.first()?)?;
         self.rest = &self.rest[1..];
@@ -96,8 +95,8 @@ impl<'a> Args<'a> {
         self.rest.first().is_some_and(|next| Keyword::of(*next).is_none())
     }
 
-    /// Returns the next argument, which must be a keyword. Returns `None` if no argument remains. This function parses
-    /// options at the end of a command.
+    /// Returns the next argument, which must be a keyword. Returns `None` if no argument remains. Commands use
+    /// this function if nothing follows their options.
     pub fn trailing_keyword(&mut self) -> Result<Option<Keyword>, Error> {
         match self.leading_keyword() {
             None if !self.is_empty() => Err(Error::Syntax),
@@ -189,7 +188,7 @@ impl<'a> Args<'a> {
         u32::try_from(self.count()?).map_err(|_| Error::OutOfRange)
     }
 
-    /// Skips the next argument if it is `word`. Returns whether it was.
+    /// If the next argument is `word`, skips it and returns true.
     pub fn skip(&mut self, word: &[u8]) -> bool {
         match self.rest.split_first() {
             Some((first, rest)) if first.bytes() == word => {

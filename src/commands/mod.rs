@@ -29,7 +29,7 @@ pub const SETS: &[Command] = commands![
     zexp::ttl,
 ];
 
-/// The commands for plain strings.
+/// The commands for rate limits. A rate limit is a plain string.
 pub const LIMITS: &[Command] =
     commands![zrl::check, zrl::info, zrl::mcheck, zrl::peek, zrl::refund, zrl::throttle, zrl::top,];
 

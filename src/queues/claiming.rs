@@ -1,4 +1,4 @@
-//! The claim takes jobs from a queue and replies with them. ZQ.CLAIM and blocked clients ([`super::waiting`]) use it.
+//! Claims for ZQ.CLAIM and for blocked clients ([`super::waiting`]).
 
 use super::OpenQueue;
 use crate::model::queue::Claimed;
@@ -54,9 +54,8 @@ pub fn reply_nothing(ctx: &Context) {
     ctx.reply_array(0);
 }
 
-/// Drops expired jobs and settles units, as a claim does even if it gets no job
-/// ([`Queue::needs_settling`](crate::model::queue::Queue::needs_settling)). The queue can compute the time at which it
-/// becomes claimable only after these changes.
+/// Drops expired jobs and settles units, as a claim does even if it gets no job. Without these changes, the queue
+/// cannot compute when it becomes claimable ([`Queue::needs_settling`](crate::model::queue::Queue::needs_settling)).
 pub fn settle(ctx: &mut Context, key: Str<'_>, clock: Micros) {
     let now = clock / 1000;
     // A key of another type has nothing to settle.

@@ -27,12 +27,11 @@ pub type Name = Rc<[u8]>;
 #[derive(Default)]
 struct QueueNames {
     by_database: HashMap<i32, Queues>,
-    /// The queues of a dataset that the replica loads while it still serves the old dataset. `None`: there is no such
-    /// dataset.
+    /// The queues of a dataset that this replica loads while it still serves the old dataset. `None` if it loads none.
     loaded_aside: Option<Vec<(i32, Name)>>,
     /// Whether RENAME or MOVE has removed a queue from its old key, and the event for the new key has not come yet.
-    /// Between these two events, other modules may move and delete keys. So the event for a key that holds no queue
-    /// does not clear this flag.
+    /// Meanwhile, other modules may move and delete keys. So an event for a key without a queue does not clear this
+    /// flag.
     is_moving: bool,
     next_number: u64,
 }
@@ -94,7 +93,7 @@ impl QueueNames {
     }
 }
 
-/// The time of the first check of a queue that was loaded, renamed or copied. It is due at once.
+/// The time of the first check of a queue that was loaded, renamed or copied. This check is due at once.
 const SOON: Option<Millis> = Some(0);
 
 /// Adds the queue in a key of the current database if necessary. Plans a check of the queue at `at`, unless its next
@@ -121,7 +120,7 @@ pub(super) fn take_due(ctx: &Context, now: Millis, again: Millis) -> Option<(i32
     })
 }
 
-/// Adds a queue of the dataset that is being loaded. Does nothing during a RESTORE, which sends an event ([`on_key`]).
+/// Adds a queue of the dataset that is being loaded. Does nothing during a RESTORE: [`on_key`] then adds the queue.
 pub(super) fn note_loaded(holder: &impl RedisLockIndicator, database: i32, name: &[u8]) {
     if !is_loading() {
         return;
@@ -146,7 +145,8 @@ pub(super) fn forget(ctx: &Context, name: Str<'_>) {
     NAMES.with(ctx, |names| names.forget(ctx.database(), name.bytes()));
 }
 
-/// Returns the next `count` names of the current database after `after`, in order, for which `is_shown` is true.
+/// Returns up to `count` names of the current database that follow `after`, in order. Leaves out names for which
+/// `is_shown` is false.
 pub fn list(
     ctx: &mut Context,
     after: Option<&[u8]>,
@@ -180,7 +180,7 @@ fn is_queue(ctx: &mut Context, name: Str<'_>) -> bool {
 }
 
 pub fn on_key(ctx: &mut Context, event: &KeyEvent<'_>) {
-    // A RESTORE is never skipped, because some servers do not tell the module the name of the key while it is read.
+    // A RESTORE is never skipped, because it can create the first queue of the server.
     if event.kind != EventKind::Restore && NAMES.with(ctx, |names| names.is_empty()) {
         return;
     }

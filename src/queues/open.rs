@@ -24,7 +24,7 @@ pub fn report_rejected(ctx: &Context, key: Str<'_>, count: u64) {
     ctx.log(c"warning", &format!("zeitset: rejected {count} replicated effects that do not fit the queue {key}"));
 }
 
-/// An open queue. A missing key is open as an empty queue, and the first effect creates the key.
+/// An open queue. If the key is missing, the queue is empty, and a commit with effects creates the key.
 #[must_use = "changes must be committed"]
 pub struct OpenQueue<'k, M: Mode> {
     name: Str<'k>,
@@ -112,7 +112,7 @@ impl<'k> OpenQueue<'k, Writing> {
         self.commit_replayed(now);
     }
 
-    /// Commits without dropping dead letters, because the replicated effects contain these drops.
+    /// Like [`commit`](Self::commit), but drops no dead letters. The effects of a master already contain these drops.
     pub fn commit_replayed(self, now: Millis) {
         if self.effects.effects() == 0 {
             return;
@@ -156,7 +156,7 @@ pub struct Recorder<'e> {
 }
 
 impl<'e> Recorder<'e> {
-    /// Returns the context, which may be used only for replies while the queue changes.
+    /// Returns the context. The caller may use it only for replies.
     pub fn ctx(&self) -> &'e Context {
         self.ctx
     }

@@ -12,8 +12,7 @@ use crate::server::events::Classes;
 use crate::server::io::{Digest, Loader, Rewriter, Saver};
 use std::ffi::{CStr, c_int};
 
-/// The maximum number of effects in one command of a rewritten AOF. The maximum number of their bytes is `BATCH_BYTES`,
-/// unless a single effect is larger.
+/// A command of a rewritten AOF ends when it has this many effects, or `BATCH_BYTES`.
 const BATCH: usize = 64;
 const BATCH_BYTES: usize = 64 * 1024;
 

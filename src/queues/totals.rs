@@ -19,10 +19,10 @@ static FIRSTS: Mutex<Firsts> = Mutex::new(Firsts { by_time: BTreeMap::new() });
 /// The due time of a queue without waiting jobs.
 const NEVER: Millis = Millis::MAX;
 
-/// The queues, ordered by the due time of their first job, or by an earlier time.
+/// An entry for each queue, ordered by time. The time of an entry is the due time of the queue's first job, or earlier.
 ///
-/// If the due time becomes earlier, the queue's entry is moved at once. If it becomes later, as after every claim, only
-/// `First::due` changes. INFO then finds the outdated entry and moves it. So a claim usually needs no lock.
+/// If the due time becomes earlier, the entry is moved at once. If the due time becomes later, as after every claim,
+/// only `First::due` changes. INFO then finds the outdated entry and moves it. So a claim usually needs no lock.
 struct Firsts {
     by_time: BTreeMap<(Millis, u64), Arc<First>>,
 }

@@ -3,12 +3,13 @@
 //! `zq.dead` for jobs that became dead letters because their leases expired.
 //!
 //! Each queue computes when its next check is useful ([`Queue::next_upkeep`](crate::model::queue::Queue::next_upkeep)).
-//! [`names`] has this time or an earlier one, because a command changes the planned time only if it becomes earlier. A
-//! check then plans the next check exactly. When a check is due, the server's cron arms a timer.
+//! [`names`] has the planned time of the check. A command changes this time only if the check becomes useful earlier.
+//! So a check may come too early. Each check plans the next check exactly. When a check is due, the server's cron arms
+//! a timer.
 //!
-//! The timer runs a round of checks. A check drops a bounded number of dead letters. If it leaves some, all queues that
-//! are already due come first. So a queue waits for at most one check of each other queue. A round ends when the cost
-//! of its checks reaches [`ROUND`]. The next round starts after [`REST`].
+//! The timer runs a round of checks. A check drops a bounded number of dead letters. If some remain, all queues that
+//! are already due are checked before this queue is checked again. So a queue waits for at most one check of each other
+//! queue. A round ends when the cost of its checks reaches [`ROUND`]. The next round starts after [`REST`].
 //!
 //! Only a master does this work, and only for keys that it may change ([`Context::may_serve`]). A replica keeps the
 //! planned checks, in case it is promoted. The time of the last `zq.dead` event is not saved. So after a restart or a
@@ -66,11 +67,11 @@ pub fn count_expired(count: u64) {
 
 /// The state of the upkeep of a queue. It is stored with the queue, so most commands need no lookup in [`names`].
 pub(super) struct Upkeep {
-    /// The time of the last check. If a job became a dead letter up to this time because its lease expired, `zq.dead`
-    /// has been sent.
+    /// The time of the last check. `zq.dead` has been sent for all jobs that became dead letters up to this time
+    /// because their leases expired.
     announced: AtomicU64,
-    /// The time for which the last check or the last change of the queue planned the next check. In [`names`], this
-    /// time may be different: earlier after a RENAME, later if the queue could not be changed.
+    /// The time of the next check, as planned by the last check or the last change of the queue. The time in [`names`]
+    /// may be earlier after a RENAME, and later if the queue could not be changed.
     planned: AtomicU64,
 }
 
@@ -80,7 +81,8 @@ impl Upkeep {
     }
 }
 
-/// Returns the time of the next check after a change of the queue, if it is earlier than the planned time.
+/// After a change of the queue, returns the time of the next check if it is earlier than the planned time. This time
+/// becomes the planned time.
 pub(super) fn moved_forward(stored: &Stored, now: Millis) -> Option<Millis> {
     let Upkeep { announced, planned } = &stored.upkeep;
     // If the clock was set back, `announced` may be in the future.

@@ -2,8 +2,8 @@
 //! queue. This file tells the model about changes, and does what the model decides.
 //!
 //! After a change of a queue, [`OpenQueue::commit`] calls [`note_queue_changed`]. When RENAME, RESTORE, COPY or MOVE
-//! writes a queue to a key, [`wake_first`] wakes the key's first client, which then checks the queue. A timer calls [`check_due`] for
-//! the due queues.
+//! writes a queue to a key, [`wake_first`] wakes the key's first client. This client then checks the queue. A timer
+//! calls [`check_due`], which checks the due queues.
 
 use super::OpenQueue;
 use super::claiming::{ClaimRequest, claim, reply_nothing, settle};
@@ -90,7 +90,7 @@ pub fn stop(ctx: &Context) {
     TIMER.disarm(ctx);
 }
 
-/// Wakes the first client that waits for a key. Another queue has been written to this key.
+/// After another queue was written to a key, wakes the first client that waits for the key.
 pub(super) fn wake_first(ctx: &Context, database: i32, key: Str<'_>) {
     if !is_unused(ctx) {
         let (now, db_key) = (ctx.now(), DbKeyRef { database, name: key.bytes() });
@@ -137,9 +137,9 @@ fn check_due(ctx: &mut Context) {
     update(ctx, now, |_| ());
 }
 
-/// Tells the model when a queue becomes claimable. If the queue is claimable now, wakes its first client. `client` is the
-/// woken client that checks its own queue, if any. Such a check may not change the queue. Returns whether this client
-/// may claim now.
+/// Tells the model when a queue becomes claimable. If the queue is claimable now, wakes its first client. `client` is
+/// the woken client that makes this check, if any. The check of a client may not change the queue. Returns whether this
+/// client may claim now.
 fn check_queue(ctx: &mut Context, key: Str<'_>, clock: Micros, client: Option<Client>) -> bool {
     let now = clock / 1000;
     STATE.with(ctx, |state| state.stats.checks += 1);
@@ -219,8 +219,8 @@ impl Waiter {
         });
     }
 
-    /// Returns the first of the client's keys that has a job for this client. Returns `None` if no key has a job, or if
-    /// this depends on an earlier client that has not claimed yet.
+    /// Returns the first of the client's keys that has a job for this client. Returns `None` if no key has a job for
+    /// it, or if an earlier client must claim first.
     fn find_turn(&self, ctx: &mut Context, clock: Micros) -> Option<&DbKey> {
         let now = clock / 1000;
         for (nth, db_key) in self.db_keys.iter().enumerate() {

@@ -3,16 +3,17 @@
 //! An effect has the results of a command: IDs, tokens, absolute times. The public commands are not replicated, because
 //! their arguments have no place for results. `at` is the time of the command.
 //!
-//! An effect consists of a name in capitals, its arguments, and its options in the order below. An option is a name in
-//! lower case and a value. A flag is an option without a value. An option is omitted if its value is 0 or an empty
-//! string.
+//! An effect consists of a name in capitals, its arguments, and its options in the order of the table. An option is a
+//! name in lower case and a value. A flag is an option without a value. Unless the table says otherwise, an option
+//! with the value 0 or an empty string is omitted.
 //!
 //! | effect | arguments | options |
 //! |---|---|---|
 //! | `PUSH`, `PUSHAUTO` | id payload due priority attempts every (`PUSHAUTO`: the queue generated the ID; every 0: once) | group, ttl, the flag again |
 //! | `CLAIM` | id token deadline | worker |
 //! | `SETTLE` | | |
-//! | `ACK`, `AGAIN` | id; id due | |
+//! | `ACK` | id | |
+//! | `AGAIN` | id due | |
 //! | `RETRY` | id due | the flag free (the attempt does not count) or last (the job waits for its next occurrence), error |
 //! | `DEAD` | id | the flag free, error |
 //! | `EXTEND` | id deadline | |
@@ -24,7 +25,7 @@
 //! | `CONFIGURE` | | those of [`Settings::FIELDS`] |
 //! | `FOLLOWER` | as `PUSH` | group, ttl |
 //! | `JOB` | id payload state time priority seq | those of [`Record::FIELDS`], worker, error, group |
-//! | `UNITS` | back-at units | group (empty: the jobs without a group; without this option: of RATE) |
+//! | `UNITS` | back-at units | group (empty: the jobs without a group; omitted: the units of RATE) |
 //! | `TURN` | group | |
 //! | `TOTALS` | token id-ms id-seq seq | those of [`Counters::FIELDS`] |
 //!
@@ -44,7 +45,7 @@ pub const APPLY: &CStr = c"ZQ.APPLY";
 /// The event of jobs that became dead letters.
 pub const DEAD_EVENT: &CStr = c"zq.dead";
 
-/// The argument of `MOVE` if the due time, or the priority, does not change.
+/// The argument of `MOVE` for a due time or a priority that does not change.
 pub const SAME: &[u8] = b"-";
 
 /// The flag of an attempt that does not count.

@@ -1,8 +1,8 @@
-//! The check at the end of tests of persistence, replication and clusters: a master, its replicas, and a server that loads the master's AOF
-//! must have equal data.
+//! Checks that a master, its replicas, and a server that loads the master's AOF have equal data. Tests of persistence,
+//! replication and clusters end with this check.
 //!
-//! A difference means that an effect was not replicated, or that a replicated effect did not happen elsewhere. Neither
-//! error is visible in the master's data alone.
+//! A difference means that an effect was not replicated, or that another server applied it differently. Neither error
+//! is visible in the master's data alone.
 //!
 //! With ZEITSET_AGREE=1 in the environment, every server of every test keeps an AOF, and is compared with it when the
 //! test ends. A test can switch the AOF off.

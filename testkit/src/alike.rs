@@ -11,8 +11,8 @@
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
-/// The range of numbers that count as a current time: 2020 to 2100 in Unix ms. A page that needs a fixed time uses one
-/// after this range.
+/// The range of numbers that count as a current time: 2020 to 2100 in Unix ms. A page that needs a fixed time chooses
+/// a later time.
 const OUR_DAYS: std::ops::Range<u64> = 1_577_836_800_000..4_102_444_800_000;
 
 /// The slack in ms. The time between two outputs may differ by at most this much between the page and this run.
@@ -30,8 +30,7 @@ pub struct Alike {
 }
 
 impl Alike {
-    /// Begins another session of the page. Its output on the page may be from another day than that of the previous
-    /// session.
+    /// Begins another session. The sessions of a page may be from different days.
     pub fn next_session(&mut self) {
         self.first = None;
     }

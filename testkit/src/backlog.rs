@@ -24,7 +24,7 @@ pub fn backlog(client: &mut Client, key: &str, dead: usize) {
     }
 }
 
-/// Like [`backlog`], with a sweeper at its slowest. Returns when it has deleted a few expired members.
+/// Calls [`backlog`] and [`begin_draining`].
 pub fn draining(client: &mut Client, key: &str, dead: usize) {
     backlog(client, key, dead);
     begin_draining(client, key, dead);
@@ -42,7 +42,7 @@ pub fn at_full_speed(client: &mut Client) {
     client.run("CONFIG SET zeitset.sweep-slice-us 5000 zeitset.sweep-max-duty 90");
 }
 
-/// Waits until a backlog is drained, even on a busy machine: only `live` is left, and the marker is right.
+/// Waits until only the member `live` is left. Then checks the marker.
 #[track_caller]
 pub fn drained(client: &mut Client, key: &str) {
     eventually(3 * PATIENCE, "it is drained", || client.int(&format!("ZCARD {key}")) == 1);

@@ -9,7 +9,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 pub struct Client {
-    /// The server's number of this connection.
+    /// The server's ID of this connection.
     pub id: i64,
     socket: Socket,
     parser: Parser,
@@ -90,7 +90,7 @@ impl Client {
         })
     }
 
-    /// Sends the commands of a pipeline, which must succeed.
+    /// Sends a pipeline. All commands must succeed.
     #[track_caller]
     pub fn pipe(&mut self, commands: &redis::Pipeline) {
         // The replies to MULTI and EXEC are additional.
@@ -101,7 +101,7 @@ impl Client {
         }
     }
 
-    /// Sends lines as one packet. All must succeed.
+    /// Sends lines as one packet. All commands must succeed.
     #[track_caller]
     pub fn run_all(&mut self, lines: impl IntoIterator<Item = impl AsRef<str>>) {
         let mut pipeline = redis::pipe();
@@ -111,8 +111,8 @@ impl Client {
         self.pipe(&pipeline);
     }
 
-    /// Sends commands as one packet, and returns the replies, including errors. If no command blocks and the packet is small, the server
-    /// runs all of them before its timers.
+    /// Sends commands as one packet, and returns the replies, including errors. If no command blocks and the packet is
+    /// small, the server runs all commands before its timers.
     #[track_caller]
     pub fn burst(&mut self, commands: &[redis::Cmd]) -> Vec<Value> {
         let packed: Vec<u8> = commands.iter().flat_map(redis::Cmd::get_packed_command).collect();
@@ -130,7 +130,7 @@ impl Client {
         self.try_call(&command(line))
     }
 
-    /// Sends a line without waiting for the reply. `receive` reads it.
+    /// Sends a line without waiting for the reply. `receive` reads the reply.
     pub fn send(&mut self, line: &str) {
         self.socket.0.write_all(&command(line).get_packed_command()).expect("the server reads");
     }
@@ -213,7 +213,7 @@ impl Client {
         self.call(redis::cmd("RESTORE").arg(key).arg(until).arg(dump).arg("ABSTTL").arg("REPLACE"));
     }
 
-    /// Rewrites the AOF.
+    /// Rewrites the AOF. Returns when the rewrite is complete.
     #[track_caller]
     pub fn rewrite_aof(&mut self) {
         self.run("BGREWRITEAOF");
@@ -253,7 +253,7 @@ impl Client {
         self.info_of(&format!("INFO {section}"))
     }
 
-    /// Returns the reply of a command with lines of `field:value` as a map.
+    /// Runs a command whose reply has lines of `field:value`. Returns the fields as a map.
     pub fn info_of(&mut self, line: &str) -> HashMap<String, String> {
         let text = match self.run(line) {
             Value::BulkString(bytes) => String::from_utf8(bytes).expect("INFO is text"),
@@ -278,7 +278,7 @@ impl Client {
     }
 
     /// Whether the server has the bug valkey#4024: if a module listens for events, `COPY ... DB n` leaves the client in
-    /// database n, and is replicated as if the client had sent it there.
+    /// database n. The command is replicated as if the client had sent it in database n.
     pub fn copy_loses_the_database(&mut self) -> bool {
         self.is_valkey_before([9, 1, 1])
     }

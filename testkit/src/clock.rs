@@ -84,8 +84,8 @@ impl Clock {
         self.state().wall / 1_000_000
     }
 
-    /// Returns how many event loop iterations the servers with this clock have made. An idle server makes a few per run of its cron, a busy
-    /// loop hundreds of thousands per second.
+    /// Returns the number of event loop iterations of the servers with this clock. An idle server makes a few
+    /// iterations per run of its cron. A busy loop makes hundreds of thousands per second.
     pub fn turns(&self) -> u64 {
         let mut number = [0; 8];
         self.0.file.read_exact_at(&mut number, TURNS).expect("the file can be read");
@@ -140,7 +140,7 @@ fn library() -> &'static PathBuf {
 }
 
 impl Client {
-    /// Waits until the server's cron, which runs `hz` times a second, has seen the current second of the wall clock.
+    /// Waits until the server's cron has run in the current second of the wall clock.
     pub fn wait_for_cron(&mut self) {
         // The server's LRU clock: the seconds of the wall clock at the last run of its cron.
         const LRU_BITS: u32 = 24;

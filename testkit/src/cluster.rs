@@ -115,7 +115,7 @@ impl Cluster {
         ClusterClient { ports, at: 0, connections: HashMap::new() }
     }
 
-    /// Moves a slot and its keys from one master to another key by key, as `redis-cli --cluster reshard` does.
+    /// Moves a slot from one master to another, key by key, as `redis-cli --cluster reshard` does.
     pub fn move_slot(&self, slot: i64, from: usize, to: usize) {
         let (from_id, to_id) = (self.id(from), self.id(to));
         let (mut source, mut target) = (self.nodes[from].client(), self.nodes[to].client());
@@ -133,11 +133,11 @@ impl Cluster {
         }
     }
 
-    /// Waits until every node knows a master as the owner of a slot, in the same epoch.
+    /// Waits until all nodes agree on the owner of a slot and on the epochs.
     ///
-    /// A node that takes over a slot sets its epoch above every epoch that it knows. If another node has a higher
-    /// epoch, the messages of the previous owner win and the new owner loses the slot. So a slot must not be moved
-    /// again before all nodes know the owner.
+    /// A node that takes over a slot sets its epoch above every epoch that it knows. If the previous owner has an even
+    /// higher epoch, its messages win, and the new owner loses the slot. So a slot must not be moved again before all
+    /// nodes know the owner.
     pub fn wait_for_owner(&self, slot: i64, owner: usize) {
         let id = self.id(owner);
         let seen_by = |node: &Server| {
@@ -196,8 +196,8 @@ impl Cluster {
         let mut source = self.nodes[from].client();
         match how {
             WholeMoves::Valkey => drop(source.run("DEBUG SLOTMIGRATION PREVENT-PAUSE 1")),
-            // The process that sends the snapshot waits this many microseconds after each key, and reads the setting
-            // when it starts. With 40 keys, it takes 12 s.
+            // The process that sends the snapshot reads this setting when it starts, and waits 300 ms after each key.
+            // With 40 keys, the snapshot takes 12 s.
             WholeMoves::Redis => drop(source.run("CONFIG SET rdb-key-save-delay 300000")),
         }
         self.begin_to_move_whole(how, slot, from, to);
@@ -241,9 +241,9 @@ impl Cluster {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum WholeMoves {
-    /// The source is told to send the slots.
+    /// The test sends CLUSTER MIGRATESLOTS to the source.
     Valkey,
-    /// The target is told to import the slots.
+    /// The test sends CLUSTER MIGRATION IMPORT to the target.
     Redis,
 }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// The default number of databases of a server.
 const DATABASES: i64 = 16;
 
-/// The type, time to live (absolute, Unix ms) and content by database and key.
+/// The type, expiry (Unix ms) and content of each key, by database and name.
 #[derive(Debug, PartialEq)]
 pub struct Dataset(BTreeMap<(i64, String), Entry>);
 
@@ -45,7 +45,7 @@ impl Dataset {
                 };
                 let kind = show(&ask(&["TYPE"]));
                 let content = match kind.as_str() {
-                    // The dump depends on the encoding, which a server may choose again when it loads.
+                    // The dump depends on the encoding. A server that loads the set may choose another encoding.
                     "+zset" => show(&ask(&["ZRANGE", "0", "-1", "WITHSCORES"])),
                     _ => show(&ask(&["DUMP"])),
                 };
@@ -74,8 +74,7 @@ pub fn assert_same_data(one: &mut Client, other: &mut Client) {
     let start = Instant::now();
     loop {
         let (left, right) = (Dataset::of(one), Dataset::of(other));
-        // Compares the two values that the message shows, because another read may differ: members may expire in
-        // between.
+        // Compares the two values that the message shows. Members may expire before another read.
         if left == right {
             return;
         }

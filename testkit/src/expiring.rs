@@ -30,7 +30,7 @@ pub fn pairs(ttl: &str, members: &[impl std::fmt::Display]) -> String {
     pairs.join(" ")
 }
 
-/// Returns the marker of `key`, which is the highest score plus [`GRACE_MS`].
+/// Returns the marker that `key` should have: the highest score plus [`GRACE_MS`].
 pub fn marker(client: &mut Client, key: &str) -> i64 {
     let last = client.strings(&format!("ZRANGE {key} -1 -1 WITHSCORES"));
     let highest: f64 = last[1].parse().expect("a score");
@@ -61,7 +61,7 @@ pub fn assert_restored(client: &mut Client, key: &str, highest: i64) {
 }
 
 /// Waits until the module has scanned all keys of the server, and then until the sweeper has deleted a newly expired
-/// member. The sweeper will never delete an older expired member that still exists after this.
+/// member. If an older expired member still exists then, the sweeper will never delete it.
 #[track_caller]
 pub fn after_scan(client: &mut Client) {
     const WITNESS: &str = "test:witness";

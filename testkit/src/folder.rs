@@ -2,7 +2,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A temporary folder that is removed when dropped.
+/// A temporary folder. Dropping this value removes the folder.
 pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {

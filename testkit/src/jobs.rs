@@ -16,7 +16,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// Reads a reply of ZQ.CLAIM.
+    /// Parses a reply of ZQ.CLAIM.
     #[track_caller]
     pub fn all(reply: &Value) -> Vec<Job> {
         let rows: Vec<(String, String, i64, i64, i64, String)> = redis::from_redis_value_ref(reply).expect("jobs");
@@ -26,7 +26,7 @@ impl Job {
 }
 
 impl Client {
-    /// Calls `line`, a ZQ.CLAIM.
+    /// Runs a ZQ.CLAIM. Returns the claimed jobs.
     #[track_caller]
     pub fn jobs(&mut self, line: &str) -> Vec<Job> {
         Job::all(&self.run(line))
@@ -53,8 +53,8 @@ impl Client {
         rows.iter().map(|row| redis::from_redis_value_ref(&row[0]).expect("a text")).collect()
     }
 
-    /// Sends a command that may block. Returns when the server has run it: then this client is blocked, or has its
-    /// reply. `receive` reads the reply.
+    /// Sends a command that may block. Returns when the server has run the command. This client is then blocked, or has
+    /// its reply. `receive` reads the reply.
     #[track_caller]
     pub fn waits(mut self, control: &mut Client, line: &str) -> Self {
         self.send(line);

@@ -6,7 +6,7 @@
 //! - `Cluster`: three masters with a replica each, and clients that follow redirections.
 //! - `Client`: a connection. Tests write commands as lines and replies in the notation of `reply::show`.
 //! - `Trace`: the state of a key and of the server, to show that a call changed nothing.
-//! - `Witness`: the observers of a key, who must agree whether a call changed it.
+//! - `Witness`: the observers of a key. They must agree whether a call changed the key.
 //! - `Dataset`: all data of a server, for comparisons.
 //! - `assert_agree`: checks that a master, its replicas, and a server that loads its AOF have equal data.
 //! - `Traffic`: random commands of all families.

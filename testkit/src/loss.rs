@@ -24,7 +24,7 @@ pub struct Lossy {
     pub clock: Clock,
     master: Server,
     replica: Option<Server>,
-    /// The key, the dump and the expiry of each key.
+    /// The name, the dump and the expiry of each key.
     dumps: Vec<(Vec<u8>, Value, i64)>,
 }
 
@@ -53,7 +53,7 @@ impl Lossy {
             Loss::Failover => {
                 let replica = self.replica.as_ref().expect("started with one");
                 replica.wait_for_sync(&self.master);
-                // The replica gets no more writes from its master. `lose` makes it a master.
+                // The replica gets no more writes from its master. `lose` makes the replica a master.
                 replica.client().run("REPLICAOF 127.0.0.1 1");
             }
             Loss::Restore => {

@@ -1,8 +1,8 @@
-//! Documentation pages and their sessions, which are run on a real server and compared with the page.
+//! Documentation pages. Their sessions run on a real server, and the output is compared with the page.
 //!
-//! A session is a fenced block that begins with redis-cli's prompt. All sessions of a page run in one redis-cli on one new server, and
-//! every printed line must match the page (see [`Alike`] for exceptions). Comments, which are invisible in the rendered page, can contain
-//! directives:
+//! A session is a fenced block that begins with redis-cli's prompt. All sessions of a page run in one redis-cli on one
+//! new server. Every printed line must match the page (see [`Alike`] for exceptions). Comments are invisible in the
+//! rendered page, and can contain directives:
 //!
 //! | a line of its own | |
 //! |---|---|
@@ -200,7 +200,8 @@ fn wait_until(client: &mut Client, command: &str, reply: &str) {
     eventually(PATIENCE, &format!("{command} = {reply}"), || client.reply(command) == reply);
 }
 
-/// Waits until the server's clock is early in a minute, so that no window aligned to the clock ends during a session.
+/// If the current minute is almost over, waits for the next minute. So no window of a FIXED limit ends during a
+/// session.
 fn early_in_a_minute(client: &mut Client) {
     const YOUNG: std::ops::Range<i64> = 0..50_000;
     let now = client.now();

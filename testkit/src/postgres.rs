@@ -1,5 +1,5 @@
-//! A PostgreSQL server for a test. The programs are the system's packages; the data and the socket are in a temporary
-//! folder.
+//! A PostgreSQL server for a test. The programs come from the system's packages. The data and the socket are in a
+//! temporary folder.
 
 use crate::folder::Folder;
 use crate::patience::{PATIENCE, eventually};
@@ -8,8 +8,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// The name of the database's superuser. If the test runs as root, the system user of this name runs PostgreSQL, which
-/// refuses root. Debian's package creates this user.
+/// The name of the database's superuser. PostgreSQL refuses to run as root. So if the test runs as root, the system
+/// user of this name runs PostgreSQL. Debian's package creates this user.
 const USER: &str = "postgres";
 
 pub struct Postgres {

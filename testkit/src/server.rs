@@ -28,7 +28,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Starts the server without the module, as for users who have only Redis.
+    /// Starts the server without the module.
     pub fn plain(mut self) -> Self {
         self.module = false;
         self
@@ -61,7 +61,7 @@ impl Builder {
         self
     }
 
-    /// Uses a disk that can become full: see [`Server::fill_disk`].
+    /// Allows the test to call [`Server::fill_disk`].
     pub fn on_a_disk_that_fills_up(mut self) -> Self {
         self.fills_up = true;
         self
@@ -97,7 +97,7 @@ impl Builder {
         server
     }
 
-    /// Starts a server that must exit normally before it serves clients. Returns its log.
+    /// Starts a server that must exit with status 1 before it serves clients. Returns its log.
     #[track_caller]
     pub fn start_and_fail(self) -> String {
         let mut server = Server { folder: Folder::new(), builder: self, port: 0, bus_port: 0, child: None };
@@ -136,8 +136,8 @@ impl Server {
         Self::builder().start()
     }
 
-    /// Starts a server that loads a copy of this server's AOF and does not sweep. If this server is a node of a
-    /// cluster, the new server forms a cluster of its own.
+    /// Starts a server that loads a copy of this server's AOF. The new server's sweeper is off. If this server is a
+    /// node of a cluster, the new server forms a cluster of its own.
     pub fn reborn(&self) -> Server {
         let stays = |line: &&str| !line.starts_with("replicaof") && !line.starts_with("cluster-");
         let mut config: String = self.builder.config.lines().filter(stays).flat_map(|line| [line, "\n"]).collect();
@@ -157,7 +157,7 @@ impl Server {
             fs::copy(file.path(), to.join(file.file_name())).expect("the file can be copied");
         }
         let builder = Builder { config, clock: self.builder.clock.clone(), ..self.builder };
-        // Marks the server started for the comparison, so that it is not itself compared.
+        // Marks the new server, so that it is not compared with its own AOF at its end.
         fs::write(folder.0.join("reborn"), "").expect("the folder can be written");
         let mut server = Server { folder, builder, port: 0, bus_port: 0, child: None };
         server.launch();
@@ -213,7 +213,7 @@ impl Server {
         String::from_utf8_lossy(&log).into_owned()
     }
 
-    /// Shuts the server down normally, which saves as configured, and starts it again.
+    /// Shuts the server down normally and starts it again. The shutdown saves the data as configured.
     pub fn restart(&mut self) {
         // The server closes the connection without a reply.
         let _ = self.client().try_run("SHUTDOWN");
@@ -268,7 +268,7 @@ impl Server {
         let conf = self.folder.0.join("redis.conf");
         fs::write(&conf, self.configuration()).expect("the folder can be written");
         let mut command = if self.builder.fills_up {
-            // If the server ignores the signal, a write beyond the limit fails instead of ending the server.
+            // A write beyond the limit sends SIGXFSZ. The server ignores this signal, so the write fails.
             let mut shell = Command::new("sh");
             shell.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""]).arg(program());
             shell
@@ -336,7 +336,7 @@ impl Server {
         up
     }
 
-    /// Shuts the server down normally, for a tool that reports at the end (scripts/valgrind.sh).
+    /// Shuts the server down normally, so that Valgrind writes its report (scripts/valgrind.sh).
     fn shut_down(&mut self) {
         if let Ok(mut client) = self.connect() {
             let _ = client.try_run("SHUTDOWN NOSAVE");
@@ -354,7 +354,8 @@ impl Server {
         }
     }
 
-    /// Limits the size of the server's files, as on a full disk. `None` removes the limit. Returns `false` if the system has no `prlimit`.
+    /// Limits the size of the server's files, as on a full disk. `None` removes the limit. Returns `false` if the
+    /// system has no `prlimit`.
     pub fn fill_disk(&self, bytes: Option<u64>) -> bool {
         let pid = self.child.as_ref().expect("the server runs").id();
         let limit = bytes.map_or("unlimited".into(), |bytes| bytes.to_string());

@@ -7,8 +7,7 @@ use crate::server::Server;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 
-/// A connection that receives the replication stream like a replica, and a client that writes markers, which appear in
-/// the stream.
+/// A connection that receives the replication stream like a replica, and a client that writes markers into the stream.
 pub struct Stream {
     reader: BufReader<TcpStream>,
     marker: Client,

@@ -35,7 +35,7 @@ impl Traffic {
         list.choose(&mut self.random).expect("something to choose from")
     }
 
-    /// Returns a random key of `family`. With a chance of 1 in 40, it is any key.
+    /// Returns a random key of `family`. With a chance of 1 in 40, returns a random key of any family.
     fn key(&mut self, family: &[&'static str]) -> &'static str {
         if self.random.random_ratio(1, 40) { self.any_key() } else { self.one(family) }
     }
@@ -224,7 +224,7 @@ impl Traffic {
         }
     }
 
-    /// Returns a plain command on a key that may be one of the module's.
+    /// Returns a plain command, usually on a key of the module.
     pub fn native(&mut self, now: i64) -> String {
         let (key, other, member) = (self.any_key(), self.any_key(), self.member());
         let set = self.one(&SETS);
@@ -249,7 +249,7 @@ impl Traffic {
         }
     }
 
-    /// Returns a plain command that changes only one key.
+    /// Like [`native`](Self::native), but returns no command that changes a whole database.
     pub fn native_on_one(&mut self, now: i64) -> String {
         loop {
             let line = self.native(now);

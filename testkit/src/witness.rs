@@ -1,4 +1,4 @@
-//! What a call changed: traces of a key, and the observers who are told.
+//! Traces and observers of a key. They show what a call changed.
 
 use crate::client::Client;
 use crate::server::Server;
@@ -7,7 +7,7 @@ use crate::stream::Stream;
 /// The state of one key, and the server's dirty count and replication offset. If two traces are equal, nothing changed
 /// between them.
 ///
-/// The replication offset moves only while a `Stream` or a replica is attached. The dirty count always moves.
+/// Every change moves the dirty count. The replication offset moves only while a `Stream` or a replica is attached.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Trace {
     dump: String,
@@ -27,8 +27,8 @@ impl Client {
     }
 }
 
-/// All who are told of a change of a key: replicas and the AOF, transactions that watch the key, clients that have
-/// cached it, listeners of keyspace events, and the server's count of changes.
+/// The observers of a key: replicas and the AOF, transactions that watch the key, clients that have cached the key,
+/// listeners of keyspace events, and the server's dirty count.
 pub struct Witness {
     stream: Stream,
     watcher: Client,
@@ -70,7 +70,7 @@ impl Witness {
         let is_changed = c.trace(&self.key) != before;
         let mut commands = self.stream.take();
         commands.retain(|command| !["MULTI", "EXEC"].contains(&command.as_str()));
-        // The last event is that of the key with which `Stream` marks positions.
+        // The last event belongs to the key that `Stream` writes as a marker.
         let events: Vec<_> =
             self.listener.pushes().iter().map(|push| event(push)).filter(|it| !it.ends_with(" test:mark")).collect();
         let exec = if is_changed { "nil" } else { "[+PONG]" };

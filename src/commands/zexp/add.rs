@@ -1,6 +1,6 @@
 //! `ZEXP.ADD key [NX | XX] [GT | LT] [CH] [CAP count] [AT] ttl member [ttl member ...]`
 //!
-//! With CAP, the command adds nothing if more than `count` members would then be live. CAP serves for semaphores with
+//! With CAP, the command adds nothing if more than `count` members would then be live. Use CAP for semaphores with
 //! leases, or for rules such as "at most three codes in five minutes".
 
 use super::plan::Plan;
@@ -41,7 +41,7 @@ impl AddOptions {
                 _ => return Err(Error::Syntax),
             }
         }
-        // NX sets only new members, which have no expiry to compare.
+        // NX sets only new members. They have no current expiry to compare.
         if options.must_live == Some(false) && options.comparison.is_some() {
             return Err(Error::Syntax);
         }

@@ -1,7 +1,7 @@
 //! `ZEXP.ADOPT key [UNIT s | ms] [PLUS ttl] [FORCE]`
 //!
-//! Converts an ordinary sorted set whose scores are times into an expiring set, in place. With PLUS, the scores are the times at which the
-//! members were added, and each member expires `ttl` later.
+//! Converts a sorted set whose scores are times into an expiring set, in place. With PLUS, a score is the time at which
+//! the member was added, and the member expires `ttl` later.
 
 use crate::commands::args::{Args, flag, once};
 use crate::error::Error;

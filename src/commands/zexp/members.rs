@@ -13,7 +13,7 @@ use crate::server::{Context, Str};
 pub const SPEC: Spec = Spec {
     name: c"ZEXP.MEMBERS",
     summary: c"Returns the live members of an expiring set, soonest to expire first.",
-    complexity: c"O(log N + M) with N the number of members of the set and M the offset and the members returned",
+    complexity: c"O(log N + M) with N the number of members of the set and M the sum of the offset and the number of members returned",
     since: c"0.1.0",
     flags: c"readonly",
     keys: Keys::First(Access::Read),

@@ -27,16 +27,16 @@ use std::cmp::Ordering;
 
 const COMPARISON: Arg = Arg::one_of(c"comparison", &[Arg::flag(c"gt", c"GT"), Arg::flag(c"lt", c"LT")]).optional();
 
-/// `[AT]`: the next argument is a time, not a duration.
+/// `[AT]`: `ttl` is a time, not a duration.
 const AT: Arg = Arg::flag(c"at", c"AT").optional();
 
-/// Whether GT or LT allows a new expiry: GT stands for `Greater`, LT for `Less`.
+/// Whether `comparison` allows the new expiry. GT is `Greater`, LT is `Less`.
 fn allows(comparison: Option<Ordering>, new: Millis, current: Millis) -> bool {
     comparison.is_none_or(|wanted| new.cmp(&current) == wanted)
 }
 
-/// Runs a command `key member [member ...]` that calls `reply` with each member's expiry and the current time. The
-/// expiry is `None` if the member is not live.
+/// Runs a command with the arguments `key member [member ...]`. Calls `reply` with each member's expiry and the current
+/// time. The expiry is `None` if the member is not live.
 fn reply_each<'a>(
     ctx: &mut Context,
     arguments: &'a [Str<'a>],
@@ -52,8 +52,8 @@ fn reply_each<'a>(
     Ok(())
 }
 
-/// Changes the expiry of members. `decide` gets a member's expiry, and returns the new expiry and the member's number in
-/// the reply. For an expiry, `None` means that the member is not live.
+/// Changes the expiry of members, and replies with a number for each member. `decide` gets a member's expiry, and
+/// returns its new expiry and its number. An expiry of `None` means that the member is not live.
 fn change_each<'a>(
     ctx: &mut Context,
     key: Str<'a>,
@@ -69,7 +69,7 @@ fn change_each<'a>(
     Ok(())
 }
 
-/// Parses `ttl`: a duration from now, or with AT a time. Returns the time of expiry.
+/// Parses `ttl`, which is a duration, or with AT a time. Returns the time of expiry.
 fn expiry(args: &mut Args<'_>, is_instant: bool, now: Millis) -> Result<Millis, Error> {
     if is_instant {
         return args.instant();

@@ -1,4 +1,4 @@
-//! The planned changes of a command with several members. The plan is made before anything is written.
+//! The planned changes of a command with several members.
 //!
 //! If a command names a member twice, the result is that of two calls. Nothing is written until the whole command is
 //! valid. Then each member is written and replicated once.
@@ -46,8 +46,8 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Plans a member's expiry. `decide` gets the current expiry, and returns the new expiry and the result of this call.
-    /// `None` means that the member is absent or expired.
+    /// Plans a member's expiry. `decide` gets the expiry planned so far, and returns the new expiry and the result of
+    /// this call. An expiry of `None` means that the member is absent or expired.
     pub fn decide<R>(
         &mut self,
         set: &TimedSet<'_, Writing>,

@@ -12,7 +12,7 @@ use crate::server::zset::Element;
 use crate::server::{Context, Str};
 use hashbrown::HashSet;
 
-/// The maximum number of members for a negative count, because the reply must fit into memory.
+/// The maximum number of members for a negative count. The reply must fit into memory.
 const MOST_REPEATED: u64 = 1 << 20;
 
 /// The number of members that the command can iterate over in the time of one lookup by rank. If more than one in

@@ -3,7 +3,7 @@
 //! Applies an effect (`boards/effects.rs`) with the values that the master computed. Replicas and AOF files get this
 //! command instead of the commands that clients sent. Applications do not need it.
 //!
-//! Clients may send this command, because a client can also replay an AOF file. Like RESTORE, the command bypasses the
+//! A client can also replay an AOF file, so clients may send this command. Like RESTORE, the command bypasses the
 //! checks of other commands, and needs the rights of RESTORE. If the effect does not fit the key's value, the command
 //! changes nothing and returns 0. The server logs such an effect if it came from a master or an AOF file.
 
@@ -18,7 +18,7 @@ use crate::server::{Context, Str};
 pub const SPEC: Spec = Spec {
     name: APPLY,
     summary: c"Applies an effect of another command to a leaderboard, for replication and AOF files.",
-    complexity: c"That of the command whose effect it is",
+    complexity: c"The complexity of the original command",
     since: c"0.2.0",
     flags: c"write",
     keys: Keys::First(Access::Update),

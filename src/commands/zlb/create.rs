@@ -4,11 +4,11 @@
 //! better) and INT (64 bits, exact). FLOAT dimensions hold finite doubles. Dimension names are case-sensitive and may
 //! have any bytes. With KEEP, the board keeps only the best n members.
 //!
-//! TIES orders members with equal values: by default (FIRST), members that reached the values earlier are better. With
-//! LAST, members that reached them later are better. With NAME, bytewise smaller names are better.
+//! TIES orders members with equal values. With FIRST, the default, members that reached the values earlier are better.
+//! With LAST, members that reached the values later are better. With NAME, bytewise smaller names are better.
 //!
-//! If the key holds a board with the same schema, the command changes nothing and returns the same reply. So every
-//! writer may send the command before it uses the board.
+//! If the key holds a board with the same schema, the command changes nothing and returns OK. So every writer may send
+//! the command before it uses the board.
 
 use crate::boards;
 use crate::commands::args::{Args, once};

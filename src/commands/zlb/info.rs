@@ -8,7 +8,7 @@
 //! | `distinct`   | number of distinct tuples of values                                          |
 //! | `ties`       | `first`, `last` or `name`                                                    |
 //! | `keep`       | the maximum number of members, or null                                       |
-//! | `dimensions` | for each a map: `name`, `direction` (`asc`, `desc`), `type` (`int`, `float`) |
+//! | `dimensions` | list of maps: `name`, `direction` (`asc`, `desc`), `type` (`int`, `float`)   |
 
 use crate::commands::args::Args;
 use crate::error::Error;

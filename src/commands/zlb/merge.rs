@@ -1,12 +1,12 @@
 //! `ZLB.MERGE dest numkeys key [key ...] [SUM | BEST]`
 //!
-//! Stores the union of boards in `dest`, and returns its number of members. A member on several boards gets the sums of
-//! its values (SUM, the default) or the best of its tuples (BEST). All boards must have the same schema, including a
-//! board in `dest`. A missing board counts as empty. As in ZUNIONSTORE, `dest` is replaced, loses its TTL, and may be
-//! one of the sources. If a sum overflows, the command returns an error and changes nothing.
+//! Stores the union of boards in `dest`, and returns the number of members of the union. A member on several boards
+//! gets the sums of its values (SUM, the default) or the best of its tuples (BEST). All boards must have the same
+//! schema, including a board in `dest`. A missing board counts as empty. As in ZUNIONSTORE, `dest` is replaced, loses
+//! its TTL, and may be one of the sources. If a sum overflows, the command returns an error and changes nothing.
 //!
-//! Ties are ordered as if the boards were added to one board key by key. So with TIES FIRST, a member that gets its
-//! final values from an earlier key precedes its equals.
+//! Ties are ordered as if the boards were merged into one board in the order of the keys. So with TIES FIRST, members
+//! with equal values are ordered by the key that gave them these values.
 
 use crate::boards;
 use crate::commands::args::{Args, once};
@@ -18,7 +18,7 @@ use crate::server::{Context, Str};
 pub const SPEC: Spec = Spec {
     name: c"ZLB.MERGE",
     summary: c"Stores the union of leaderboards with the same schema in a key.",
-    complexity: c"O(M + N log N) with M the number of members of all boards and N the number of different ones",
+    complexity: c"O(M + N log N) with M the number of members of all boards and N the number of different members",
     since: c"0.2.0",
     flags: c"write deny-oom",
     keys: Keys::Stored { stored: Access::Update, counted: Access::Read },

@@ -1,8 +1,8 @@
 //! ZLB: leaderboards with several dimensions. This file has the functions that the commands share.
 //!
 //! In replies, an INT value is an integer. A FLOAT value is a double in RESP3. In RESP2, it is a bulk string with the
-//! fewest digits that parse to the same double, as in ZSCORE. A null has the type of the usual reply: a null array
-//! instead of an array.
+//! fewest digits that parse to the same double, as in ZSCORE. If a command usually returns an array, its null is a null
+//! array.
 
 pub mod apply;
 pub mod around;

@@ -1,8 +1,7 @@
 //! `ZLB.RANKOF key value ...`
 //!
-//! Returns the position that a new member with these values would get: after all members with equal values, or with
-//! TIES LAST before them. With TIES NAME, the position is also after them, because no name is given. KEEP is ignored.
-//! If the key is missing, the position is 0.
+//! Returns the position that a new member with these values would get. The position is after all members with equal
+//! values, or with TIES LAST before them. The command ignores KEEP. If the key is missing, the position is 0.
 
 use super::value;
 use crate::commands::args::Args;

@@ -1,15 +1,15 @@
 //! `ZLB.SET key [NX | XX] [BEST] [WITHRANK] member value ... [member value ... ...]`
 //!
 //! Sets the values of members, and returns the number of added members. NX sets only members that are not on the board.
-//! XX sets only members that are on the board. With BEST, a member gets values only if they are better than its current
-//! ones. A member that gets its current values keeps its place among equals. With KEEP, a new member that is not among
-//! the best n is not added.
+//! XX sets only members that are on the board. With BEST, a member gets the new values only if they are better than
+//! its current values. If a member already has the values, its place among equal members does not change. With KEEP, a
+//! new member that is not among the best n is not added.
 //!
 //! With WITHRANK, which takes one member, the reply is `[added, rank]`. The rank is null if the member is not on the
 //! board.
 //!
-//! Members may have any name, including `NX` or `best`, because the number of arguments determines which arguments are
-//! options.
+//! The number of arguments determines which arguments are options. So members may have any name, including `NX` or
+//! `best`.
 
 use super::{reply_rank, value};
 use crate::boards;
@@ -35,8 +35,8 @@ type Parts<'a> = (SetOptions, bool, &'a [Str<'a>]);
 fn split<'a>(rest: &'a [Str<'a>], dimensions: usize) -> Result<Parts<'a>, Error> {
     let row = 1 + dimensions;
     let mut left_over = rest.len() % row;
-    // With few dimensions, the options can be as many arguments as a row. A row has a value in its second place, and a
-    // value is never a keyword.
+    // With few dimensions, there can be as many options as arguments in a row. But the second argument of a row is a
+    // value, and a value is never a keyword.
     while left_over + row <= MOST_OPTIONS && rest.get(left_over + 1).is_some_and(|&value| is_option(value)) {
         left_over += row;
     }
@@ -57,7 +57,7 @@ fn split<'a>(rest: &'a [Str<'a>], dimensions: usize) -> Result<Parts<'a>, Error>
     Ok((SetOptions { condition: condition.unwrap_or_default(), best }, with_rank, rows))
 }
 
-/// Parses the values in rows of a member and its values.
+/// Parses the values in rows. Each row is a member, followed by its values.
 pub(super) fn values(words: &[Str<'_>], dimensions: &[Dimension]) -> Result<Vec<Value>, Error> {
     let mut values = Vec::with_capacity(words.len());
     for row in words.chunks_exact(1 + dimensions.len()) {

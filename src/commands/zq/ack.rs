@@ -13,7 +13,7 @@ use crate::server::{Context, Str};
 pub const SPEC: Spec = Spec {
     name: c"ZQ.ACK",
     summary: c"Acknowledges claimed jobs by their tokens.",
-    complexity: c"O(log N) for each job, with N the number of jobs of the queue, whatever is in flight",
+    complexity: c"O(log N) for each job, with N the number of jobs of the queue",
     since: c"0.1.0",
     flags: c"write fast",
     keys: Keys::First(Access::Delete),

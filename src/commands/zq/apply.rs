@@ -1,12 +1,12 @@
 //! `ZQ.APPLY key at effect [effect ...]`
 //!
-//! Applies effects, as [`EncodedEffects`](crate::queues::wire) encodes them, with the values that the master computed.
+//! Applies encoded effects ([`crate::queues::wire`]). They have the values that the master computed.
 //! Replicas and AOF files get this command instead of the commands that clients sent. Applications do not need it.
 //!
-//! Clients may send this command, because a client can also replay an AOF file. Like RESTORE, the command bypasses the
+//! A client can also replay an AOF file, so clients may send this command. Like RESTORE, the command bypasses the
 //! checks of other commands, and needs the rights of RESTORE. An effect that does not fit the queue changes nothing.
-//! The reply is the number of effects that fit. The server logs an effect that did not fit if it came from a master or
-//! an AOF file.
+//! The reply is the number of effects that fit. If an effect from a master or an AOF file does not fit, the server logs
+//! this.
 
 use crate::commands::args::Args;
 use crate::error::Error;
@@ -66,7 +66,7 @@ fn read<'a>(args: &mut Args<'a>) -> Result<(Millis, Vec<Effect<'a>>), Error> {
     Ok((at, effects))
 }
 
-/// Decodes the next effect, as [`EncodedEffects::add`](crate::queues::wire::EncodedEffects::add) writes it.
+/// Decodes the next effect. [`EncodedEffects::add`](crate::queues::wire::EncodedEffects::add) encodes effects.
 fn parse<'a>(args: &mut Args<'a>, at: Millis) -> Result<Effect<'a>, Error> {
     let of_job = |id: &'a [u8], change: JobChange<'a>| Change::Job { id, change };
     let word = bytes(args)?;
@@ -146,7 +146,7 @@ fn optional<'a, T>(
     if args.skip(name) { read(args).map(Some) } else { Ok(None) }
 }
 
-/// Decodes a text of an effect. Returns an empty text if it is missing.
+/// Decodes an optional text of an effect. Returns an empty text if the option is missing.
 fn text<'a>(args: &mut Args<'a>, name: &[u8]) -> Result<&'a [u8], Error> {
     Ok(optional(args, name, Args::word)?.map_or(b"", Str::bytes))
 }

@@ -70,7 +70,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     }
     let is_new = open.is_new();
     open.change(|queue, effects| {
-        // If no setting changes, the effect only creates a missing key.
+        // Even if no setting changes, a missing key needs an effect that creates it.
         if !effects.add_if_some(queue.configure(now, settings)) && is_new {
             effects.add(&Effect { at: now, change: Change::Configure(settings) });
         }

@@ -1,7 +1,7 @@
 //! `ZQ.EXTEND key duration id token [id token ...]`
 //!
-//! Sets leases to expire after `duration` from now. Workers use it as a heartbeat, or with a short duration to release
-//! jobs early. Returns the new deadline of each job. For an expired lease or an invalid token, returns null instead.
+//! Sets leases to expire `duration` from now. Workers use this command as a heartbeat. With a short duration, they
+//! release jobs early. Returns the new deadline of each job, or null for an expired lease or an invalid token.
 
 use super::{after, claimed_jobs};
 use crate::commands::args::Args;

@@ -12,7 +12,7 @@ use crate::server::{Context, Str};
 
 pub const SPEC: Spec = Spec {
     name: c"ZQ.HOLD",
-    summary: c"Holds a group of a queue, so that no job of it is claimed for a while.",
+    summary: c"Holds a group of a queue, so that clients cannot claim its jobs for a while.",
     complexity: c"O(log N) with N the number of groups of the queue",
     since: c"0.3.0",
     flags: c"write fast",

@@ -22,7 +22,7 @@ const COUNT: u64 = 10;
 pub const SPEC: Spec = Spec {
     name: c"ZQ.PEEK",
     summary: c"Returns jobs in a state, in serving order.",
-    complexity: c"O(M*log(N)) with M the number of jobs returned and N the number of jobs of the queue; READY with AFTER, if the jobs have different priorities or (without GROUP) groups, or under ORDERED: M also counts the jobs passed over, at most 500",
+    complexity: c"O(M*log(N)) with M the number of jobs returned and N the number of jobs of the queue; for READY with AFTER, M includes up to 500 skipped jobs if the queue is ORDERED, or if the jobs have different priorities or (without GROUP) different groups",
     since: c"0.1.0",
     flags: c"readonly",
     keys: Keys::First(Access::Read),

@@ -2,7 +2,7 @@
 //!
 //! Takes units from a limit if they fit, atomically. With FORCE, takes them even if they do not fit, and the limit goes
 //! into debt. A denied check takes no units, so retries do not extend the wait. A denied check writes only if the
-//! policy has changed, so that units are not held longer than the new window allows.
+//! policy has changed: units must not stay in use longer than the new window allows.
 
 use super::{ARGUMENTS, parse, reply};
 use crate::error::Error;
@@ -16,7 +16,7 @@ pub const SPEC: Spec = Spec {
     name: c"ZRL.CHECK",
     summary: c"Takes units from a rate limit if they fit.",
     complexity:
-        c"O(1) for FIXED and LEAKY; O(log N) for SLIDING, with N the slots in use: at most about 100 unless EXACT is given; O(N) for a call that makes the ring of slots larger or smaller",
+        c"O(1) for FIXED and LEAKY; O(log N) for SLIDING, with N the number of slots in use: at most about 100 unless EXACT is given; O(N) for a call that resizes the ring of slots",
     since: c"0.1.0",
     flags: c"write deny-oom fast",
     keys: Keys::First(Access::Exchange),

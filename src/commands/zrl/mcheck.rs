@@ -1,5 +1,5 @@
-//! `ZRL.MCHECK numkeys key [key ...] limit window [limit window ...] [COST units [units ...]] [SLIDING | FIXED | LEAKY ...]
-//! [EXACT | PRECISION duration] [FORCE]`
+//! `ZRL.MCHECK numkeys key [key ...] limit window [limit window ...] [COST units [units ...]]
+//! [SLIDING | FIXED | LEAKY ...] [EXACT | PRECISION duration] [FORCE]`
 //!
 //! Checks several limits at once, such as 10 a second *and* 1,000 a day. Takes units from all keys or from none. With
 //! FORCE, always takes units from all keys.
@@ -19,7 +19,7 @@ use smallvec::SmallVec;
 pub const SPEC: Spec = Spec {
     name: c"ZRL.MCHECK",
     summary: c"Takes units from several rate limits if they fit into all of them.",
-    complexity: c"O(K log N) with K the number of keys and N the slots in use of a limit",
+    complexity: c"O(K log N) with K the number of keys and N the number of slots in use of a limit",
     since: c"0.1.0",
     flags: c"write deny-oom fast",
     keys: Keys::Counted(Access::Exchange),

@@ -1,4 +1,5 @@
-//! ZRL: rate limits. For several commands, this file parses policies and writes the reply with six fields.
+//! ZRL: rate limits. This file has functions that several commands share. They parse policies, and write the reply with
+//! six fields.
 
 pub mod cell;
 pub mod check;
@@ -90,7 +91,6 @@ impl Options {
         Ok(Options { costs, algorithms, grid, intent })
     }
 
-    /// Returns the call on a key.
     pub fn call(&self, key: usize, Quota { limit, window }: Quota, now: Millis) -> Result<Call, Error> {
         after(now, window)?;
         let algorithm = of_key(&self.algorithms, key).unwrap_or(Algorithm::Sliding);
@@ -103,7 +103,7 @@ impl Options {
     }
 }
 
-/// Returns the element for a key: the only element, or that at the key's index. `None` if `values` is empty.
+/// Returns the element for a key: the only element, or the element at the key's index. `None` if `values` is empty.
 fn of_key<T: Copy>(values: &[T], key: usize) -> Option<T> {
     if let [one] = *values { Some(one) } else { values.get(key).copied() }
 }

@@ -1,7 +1,7 @@
 //! `ZRL.PEEK key limit window [COST units] [SLIDING | FIXED | LEAKY] [EXACT | PRECISION duration] [FORCE]`
 //!
 //! Returns what ZRL.CHECK would return, without taking units. ZRL.PEEK does not apply a shorter window to the units in
-//! use. ZRL.CHECK applies it, even if it denies the call, and the waits may then become shorter than reported.
+//! use. ZRL.CHECK applies the window, even if it denies the call. The waits may then be shorter than ZRL.PEEK reported.
 
 use super::{ARGUMENTS, parse, reply};
 use crate::error::Error;
@@ -15,7 +15,7 @@ pub const SPEC: Spec = Spec {
     name: c"ZRL.PEEK",
     summary: c"Checks whether units fit into a rate limit without taking them.",
     complexity:
-        c"O(1) for FIXED and LEAKY; O(log N) for SLIDING, with N the slots in use: at most about 100 unless EXACT is given",
+        c"O(1) for FIXED and LEAKY; O(log N) for SLIDING, with N the number of slots in use: at most about 100 unless EXACT is given",
     since: c"0.1.0",
     flags: c"readonly fast",
     keys: Keys::First(Access::Read),

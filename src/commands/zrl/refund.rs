@@ -12,7 +12,7 @@ pub const SPEC: Spec = Spec {
     name: c"ZRL.REFUND",
     summary: c"Returns units to a rate limit.",
     complexity:
-        c"O(1) for FIXED and LEAKY; O(log N + M) for SLIDING, with N the slots in use and M the slots of units that become available later",
+        c"O(1) for FIXED and LEAKY; O(log N + M) for SLIDING, with N the number of slots in use and M the number of slots whose units become available after the refunded units",
     since: c"0.1.0",
     flags: c"write",
     keys: Keys::First(Access::Update),

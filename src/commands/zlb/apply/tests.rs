@@ -1,7 +1,7 @@
-//! Tests that replicas that apply the recorded effects equal their master.
+//! Tests that a replica equals its master after it has applied the recorded effects.
 
 use super::*;
-use crate::boards::{Effect, decode_board, encode_board};
+use crate::boards::{BoardEffect, decode_board, encode_board};
 use crate::model::board::{Board, Condition, Dimension, Direction, Kind, Schema, Ties, Value};
 use crate::server::OwnedStr;
 use crate::server::alone::without_a_server;
@@ -133,7 +133,7 @@ proptest! {
                     let words: Vec<_> = effect.words.iter().collect();
                     let mut passed_on = Edit::new(&mut replica);
                     prop_assert_eq!(carry_out(&mut passed_on, effect.name, &words), Ok(true));
-                    let bytes = |effect: &Effect| -> Vec<_> { effect.words.iter().map(|word| word.bytes().to_vec()).collect() };
+                    let bytes = |effect: &BoardEffect| -> Vec<_> { effect.words.iter().map(|word| word.bytes().to_vec()).collect() };
                     let told = passed_on.effect.expect("what has changed");
                     prop_assert_eq!((told.name, bytes(&told)), (effect.name, bytes(&effect)));
                 }
