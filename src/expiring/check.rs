@@ -3,11 +3,12 @@
 //! [`check`] opens a set for writing, restores its marker, and notes the time of the next check. In a slice of the
 //! sweeper, it also deletes expired members. A slice checks the due sets, longest overdue first, until its time is up.
 //! The slice reads the clock every few dozen deletions. If due sets remain, the next slice follows after a rest. A
-//! backlog makes slices more frequent but not longer. Together they use at most the share of one core that the
-//! setting `sweep-max-duty` allows.
+//! backlog makes slices more frequent but not longer. Together, the slices use at most the share of one core that
+//! the setting `sweep-max-duty` allows.
 //!
-//! A plain command may add a member that expires after the key's TTL. The server would then delete live members
-//! together with the key. So the cron job restores the markers of dirty sets even if active expiry is off.
+//! If a plain command changes a set, the set is *dirty*: the key's TTL may not be its marker. If a member expires after
+//! this TTL, the server would delete the member together with the key. So the cron job restores the markers of dirty
+//! sets even if active expiry is off.
 //!
 //! The module changes a key only if [`Context::may_change`] allows it. Keyspace events run code of other modules. So
 //! the module first makes and notes all changes, and then sends the events. After the events, the module uses no data

@@ -177,8 +177,8 @@ pub(super) fn note_slots_arrive(ctx: &Context, slots: &[SlotRange]) {
     });
 }
 
-/// Notes that all keys of some slots have arrived, or that they will not arrive. The scan finds the sets of these slots
-/// after all old entries of the slots are forgotten.
+/// Notes that all keys of some slots have arrived, or that they will not arrive. The tracker first forgets all its old
+/// entries of these slots. After that, the scan finds the sets that the slots hold.
 pub(super) fn note_slots_settled(ctx: &Context, slots: &[SlotRange]) {
     STATE.with(ctx, |tracker| {
         tracker.arrived.extend_from_slice(slots);

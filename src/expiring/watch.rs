@@ -4,9 +4,11 @@
 //! scan finds earlier changes.
 //!
 //! The handlers only note what happened, and never write. The server calls the handlers for all keys, including
-//! strings, so most events must cost only one lookup in the tracker. After EXPIRE, the handler opens an untracked key
-//! only if members of any sorted set were written just before. In replication and in an AOF, the EXPIRE of a set
-//! follows its ZADD. In other cases, the scan finds the set later.
+//! strings, so most events must cost only one lookup in the tracker.
+//!
+//! In replication and in an AOF, a new set arrives as a ZADD, directly followed by its EXPIRE. So after EXPIRE of an
+//! untracked key, the handler opens the key only if the event before was a write to a sorted set. If the set arrives in
+//! another way, the scan finds it later.
 
 use super::check::restore_markers;
 use super::scan::Seen;

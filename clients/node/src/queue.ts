@@ -204,7 +204,7 @@ export class Queue<T = any> {
     return this.#queueOf(index);
   }
 
-  /** Returns the commands of the shard for a group, or for the id of a job without a group. */
+  /** Returns the commands of one shard. `name` selects it: the group, or the id if the job has no group. */
   #shard(name = ""): wire.QueueCalls<T> {
     return this.#shards[shardOf(name, this.#shards.length)] as wire.QueueCalls<T>;
   }

@@ -100,7 +100,7 @@ export class Clock {
     return this.#aheadMs;
   }
 
-  /** Makes the delayed jobs of the queues due sooner by `duration`. Recurring jobs use the new time. */
+  /** Makes the delayed jobs of the queues due sooner by `duration`, and sets the clock of recurring jobs forward by it. */
   async advance(duration: Duration): Promise<void> {
     const ms = milliseconds(duration);
     this.#aheadMs += ms;

@@ -127,7 +127,7 @@ impl Level {
 pub(super) struct Leaky {
     call: Call,
     stored: Option<Level>,
-    /// The level in parts: `window` parts are a unit.
+    /// The level × `window`, so that fractions of a unit are integers.
     parts: u128,
 }
 
@@ -198,7 +198,7 @@ impl Assessed for Leaky {
         self.remaining_at(self.parts)
     }
 
-    /// The bucket drains at the stored rate until a call settles it.
+    /// Before a call settles the limit, the bucket drains at the stored rate. After it, at the rate of the call.
     fn retry_after(&self, is_settled: bool) -> Millis {
         match self.stored {
             Some(level) if !is_settled => {

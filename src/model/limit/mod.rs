@@ -256,7 +256,7 @@ trait Assessed {
     /// Returns the time until no unit is in use.
     fn reset_after(&self, is_settled: bool) -> Millis;
 
-    /// Returns the change that settles the limit.
+    /// Returns the change that settles the limit, or `None` if the limit is settled already.
     fn settle(&self) -> Option<Update>;
 
     /// Returns the change that takes the units, the number of units that are then free, and the time at which the taken

@@ -2,7 +2,8 @@
 //!
 //! An effect contains the results of a command: IDs, tokens, absolute times. It also contains `at`, the time at which
 //! the server ran the command. What an effect does depends only on the queue and the effect. So two queues with the
-//! same effects have the same bytes, whatever the clocks of their servers say. A command also applies its own effect.
+//! same effects have the same bytes, whatever the clocks of their servers say. The server that runs a command changes
+//! its own queue by the same effect.
 //!
 //! `at` determines whether a lease had expired when its job moved (the counter `expired_leases`), and whether a command
 //! made a job due at once ([`State::Ready`]).

@@ -6,8 +6,8 @@
 //!
 //! [`Queue::expiries`] has an entry for each job on which the upkeep must act:
 //!
-//! - jobs with a TTL: at the end of the TTL, or at the deadline if that is later;
-//! - jobs in [`TreeId::Spent`] with a follower (AGAIN): at the deadline, when they become dead letters.
+//! - jobs with a TTL: when the TTL ends. For a claimed job whose lease expires later: when the lease expires.
+//! - jobs in [`TreeId::Spent`] with a follower (AGAIN): when the lease expires, and the job becomes a dead letter.
 
 use super::effect::{Effect, JobChange};
 use super::job::State;

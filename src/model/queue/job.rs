@@ -298,7 +298,7 @@ impl Job {
         }
     }
 
-    /// Returns the tree of the job if a command at `at` sets the due time `due`.
+    /// Returns the tree that the job enters when a command at `at` sets its due time to `due`.
     pub fn due_tree(&self, due: Millis, at: Millis) -> TreeId {
         if due <= at { TreeId::Ready } else { self.delayed_tree(due) }
     }

@@ -16,12 +16,13 @@ pub(super) enum TreeId {
     Delayed = 1,
     /// The job is claimed and has attempts left. Without BACKOFF, it is due again when its lease expires.
     Claimed = 2,
-    /// The job is claimed for the last time. When its lease expires, it becomes a dead letter.
+    /// The job is claimed, and this is its last attempt. When its lease expires, it becomes a dead letter.
     Spent = 3,
     Dead = 4,
     /// The job is claimed and has attempts left. When its lease expires, it waits for BACKOFF ([`super::returns`]).
     Retrying = 5,
-    /// The job is recurring and claimed for the last time. When its lease expires, it waits for its next occurrence.
+    /// The job is recurring and claimed, and this is the last attempt of its occurrence. When its lease expires, it
+    /// waits for its next occurrence.
     Recurring = 6,
     /// The job is recurring and waits for an occurrence. With ORDERED, it does not keep its group closed.
     Upcoming = 7,

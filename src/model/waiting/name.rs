@@ -10,8 +10,9 @@ use super::Client;
 /// Returns the name for a client that waits for `key`.
 ///
 /// The name contains the key's hash tag. If the key has no hash tag, the name contains the whole key as its hash tag.
-/// But a hash tag cannot be empty or contain a `}`. So if a key without a hash tag is empty or contains a `}`, the name
-/// is the key itself. The server then checks all clients that wait for this key.
+///
+/// There is one exception: a key without a hash tag that is empty or contains a `}` cannot be a hash tag. In this case,
+/// the name is the key itself. All clients that wait for this key share this name, so the server checks all of them.
 pub fn name(client: Client, key: &[u8]) -> Vec<u8> {
     let tag = tag(key).unwrap_or(key);
     if tag.is_empty() || tag.contains(&b'}') {

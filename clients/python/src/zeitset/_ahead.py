@@ -55,7 +55,8 @@ class _Stock:
         self.check: Check | None = None
         """The reply to the last call."""
         self.told = self.deadline = self.ends = 0.0
-        """In seconds of `now`: the time of the reply, the end of the hold, and the time of the sweep's next check."""
+        """Times in seconds, by the clock `now`. `told`: the last reply. `deadline`: the end of the hold. `ends`: the
+        next check of the sweep."""
         self.flight: Flight | None = None
 
 

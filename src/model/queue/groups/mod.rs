@@ -127,8 +127,8 @@ pub(super) struct Member {
 }
 
 impl Item for Member {
-    /// A claim takes a grouped job from the trees of the job's group. So the trees that hold the jobs of all groups
-    /// together need no serving order.
+    /// A claim takes a grouped job from the trees of the job's group. So the shared trees, which
+    /// contain the jobs of all groups, need no serving order.
     const SERVED: bool = false;
 
     fn node(&self) -> &JobNode {

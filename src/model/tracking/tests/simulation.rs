@@ -49,7 +49,7 @@ struct Server {
     timer: Option<Millis>,
     tracking: Tracking,
     sets: BTreeMap<Name, Set>,
-    /// Sets with a user's TTL.
+    /// The sorted sets whose TTL was set by a client, not by the module.
     ordinary: BTreeSet<Name>,
     /// Sets whose visits fail.
     failing: BTreeSet<Name>,
