@@ -16,7 +16,7 @@ macro_rules! errors {
         }
 
         impl Error {
-            /// Returns the reply, which begins with the error code. The server formats [`Error::Arity`] itself.
+            /// Returns the text of the error reply. For [`Error::Arity`], the server sends its own text instead.
             pub fn text(self) -> &'static CStr {
                 match self {
                     $(Error::$name => $text,)*

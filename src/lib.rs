@@ -12,8 +12,7 @@
 //! | `info`      | the module's section of INFO                                                               |
 //! | `commands`  | the commands, one per file; `commands/mod.rs` is the table of commands                     |
 //!
-//! Dependencies have one direction: commands → expiring → server, commands → model. The model imports none of the other
-//! folders.
+//! Dependencies have one direction: commands → expiring, limits, queues, boards → server → model.
 
 mod boards;
 mod commands;
@@ -43,9 +42,8 @@ module::entries!(super::MODULE);
 
 /// Loads the module: `loadmodule libzeitset.so [plain] [cell]`.
 ///
-/// With `plain`, the module has only the commands for the server's own types (ZEXP, ZRL), and can be unloaded from a
-/// running server. The server never unloads a module with data types. With `cell`, CL.THROTTLE is another name for
-/// ZRL.THROTTLE.
+/// With `plain`, the module has only the ZEXP and ZRL commands, and no data types. So a running server can unload the
+/// module. With `cell`, CL.THROTTLE is another name for ZRL.THROTTLE.
 fn load(ctx: &mut Context, arguments: &[Str<'_>]) -> Result<(), String> {
     let (mut is_plain, mut is_cell) = (false, false);
     for word in arguments {

@@ -6,13 +6,13 @@
 //! backlog makes slices more frequent but not longer. Together, the slices use at most the share of one core that
 //! the setting `sweep-max-duty` allows.
 //!
-//! If a plain command changes a set, the set is *dirty*: the key's TTL may not be its marker. If a member expires after
-//! this TTL, the server would delete the member together with the key. So the cron job restores the markers of dirty
+//! If a plain command changes a set, the set is *dirty*: the key's TTL may no longer be the marker. If the TTL is too
+//! early, the server would delete live members together with the key. So the cron job restores the markers of dirty
 //! sets even if active expiry is off.
 //!
-//! The module changes a key only if [`Context::may_change`] allows it. Keyspace events run code of other modules. So
-//! the module first makes and notes all changes, and then sends the events. After the events, the module uses no data
-//! that it read before them.
+//! The module changes a key only if [`Context::may_change`] allows it. Keyspace events run code of other modules, which
+//! may change any key. So the module makes and notes all changes before it sends the events. Afterwards, it uses no
+//! data that it read before the events.
 
 use super::timed_set::{Removed, TimedSet};
 use super::tracker;
@@ -28,12 +28,12 @@ use lazy_static::lazy_static;
 use redis_module::RedisLockIndicator;
 use std::time::{Duration, Instant};
 
-/// The minimum time in ms between two checks of a set whose members expire continuously. Deleting several members at
-/// once is cheaper than deleting them one by one.
+/// The minimum time in ms between two checks of a set whose members expire continuously, because deleting several
+/// members at once is cheaper than deleting them one by one.
 const REVISIT: Millis = 10;
 
-/// While a child process saves the dataset, the sweeper's maximum share of one core is divided by this number. During
-/// the save, the system copies every memory page that the server changes.
+/// While a child process saves the dataset, the sweeper's maximum share of one core is divided by this number, because
+/// the system copies every memory page that the server changes meanwhile.
 const GENTLY: u32 = 4;
 
 lazy_static! {

@@ -36,8 +36,8 @@ impl<'c> Effects<'c> {
         Effects { ctx, name, events: PendingEvents::default() }
     }
 
-    /// Replicates additions and then removals of members. In the other order, a removal could empty the set, and the
-    /// set would lose its TTL.
+    /// Replicates the members that were put, and then the removed members. In the other order, a removal could empty
+    /// the set on a replica, so that the set would lose its TTL there.
     pub fn members(&mut self, put: &[(MemberName<'_>, f64)], removed: &[MemberName<'_>]) {
         if !put.is_empty() {
             let scores: SmallVec<[_; 1]> = put.iter().map(|(_, score)| score_text(*score)).collect();
@@ -55,7 +55,8 @@ impl<'c> Effects<'c> {
         }
     }
 
-    /// Replicates the TTL of the key if it has changed. Signals the change of the key to WATCH and client-side caching.
+    /// Replicates `expires`, the key's new TTL, if the TTL has changed. Signals the change of the key to WATCH and
+    /// client-side caching.
     pub fn key(&mut self, is_empty: bool, expires: Option<Millis>) {
         if is_empty {
             self.events.add(EventClass::Generic, c"del");
@@ -67,12 +68,12 @@ impl<'c> Effects<'c> {
         self.ctx.signal_modified(self.name);
     }
 
-    /// Replicates the removal of expired members, which had the lowest scores. `first` is the lowest remaining score.
+    /// Replicates the removal of `gone`, the expired members. `first` is the lowest score that remains in the set.
     pub fn expiry(&mut self, gone: &[Element], first: Option<f64>) {
         let Some(last) = gone.last().map(|element| element.score) else { return };
         let whole = match first {
             // RESTORE accepts sets whose members are out of order. In such a set, a score range would miss some
-            // members.
+            // members, so ZREM names every removed member.
             _ if !gone.is_sorted_by(|one, next| one.score <= next.score) => 0,
             // If members with the highest removed score remain, a score range would also remove them. So ZREM names the
             // removed members with this score.
@@ -115,8 +116,8 @@ fn score_text(score: f64) -> OwnedStr {
 
 /// Publishes a message for each removed member of the set, if `zeitset.announce-members` is on. The channel names the
 /// database and key, and the message is the member. Publishing runs no code of other modules, so the caller may keep
-/// the set open. The sweeper calls this function after each chunk of removed members. So the time for publishing is
-/// part of the slice.
+/// the set open. The sweeper calls this function after each chunk of removed members, so that the time for publishing
+/// is part of the slice.
 pub(super) fn announce_members(ctx: &Context, name: Str<'_>, gone: &[Element]) {
     if gone.is_empty() || !config::ANNOUNCE_MEMBERS.get() {
         return;

@@ -3,10 +3,10 @@
 //! All changes of an expiring set use [`TimedSet`]. `TimedSet` restores the marker, replicates the changes with the
 //! server's own commands and absolute values, and sends the keyspace events.
 //!
-//! Reads ignore expired members. [`check`] deletes them, and restores the markers of sets that plain commands changed.
-//! The [`tracker`] stores which sets exist, and when to check each set next. The tracker's model is
-//! [`crate::model::tracking`]. The module's own commands, events ([`watch`]) and the keyspace [`scan`] inform the
-//! tracker of sets.
+//! Reads ignore expired members. [`check`] deletes expired members, and restores the markers of sets that plain
+//! commands changed. The [`tracker`] stores which sets exist, and when to check each set next. The tracker's algorithms
+//! are in [`crate::model::tracking`]. The module's own commands, events ([`watch`]) and the keyspace [`scan`] inform
+//! the tracker of sets.
 //!
 //! Each of these files uses only the files listed before it: [`effects`], [`scan`], [`tracker`], [`TimedSet`],
 //! [`check`], [`watch`].

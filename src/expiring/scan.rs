@@ -1,11 +1,11 @@
 //! The keyspace scan. It reads all keys of all databases repeatedly and finds every expiring set, however the set was
 //! created.
 //!
-//! There are two kinds of scans. A first scan runs in consecutive slices of the sweeper. It begins in three
-//! cases: a dataset or the module was loaded, a replica became a master, or the module subscribed to events because the
-//! first expiring set appeared. A first scan also recognizes sets whose marker was not restored in time: before the
-//! snapshot was taken, before the former master failed, or before the module subscribed. All other scans read a few
-//! hundred keys in each run of the cron job, and need no timer.
+//! There are two kinds of scans. A first scan runs in consecutive slices of the sweeper. It begins in three cases: a
+//! dataset or the module was loaded, a replica became a master, or the module subscribed to events. A first scan also
+//! recognizes sets whose marker was not restored in time: before the snapshot was taken, before the former master
+//! failed, or before the module subscribed. All other scans read a few hundred keys in each run of the cron job, and
+//! need no timer.
 //!
 //! While a dataset is being loaded, the module scans nothing and ignores the events that the server sends for each key.
 //! Otherwise the loading time, in which clients wait, would double (5.5 s instead of 2.5 s for a million sets). Until
@@ -23,8 +23,8 @@ use std::time::{Duration, Instant};
 /// The time that a scan takes in each run of the cron job. By default, the cron job runs ten times per second.
 const AT_CRON: Duration = Duration::from_micros(50);
 
-/// The minimum number of steps in a run of the cron job. On a busy machine, [`AT_CRON`] may pass before the first step
-/// ends.
+/// The minimum number of steps in a run of the cron job. The scan takes these steps even if [`AT_CRON`] has passed,
+/// which can happen on a busy machine.
 const LEAST: usize = 64;
 
 /// The number of steps between two readings of the clock.
@@ -41,7 +41,7 @@ pub struct Scan {
 /// A sorted set that has a TTL.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Seen {
-    /// The TTL is the marker. The value is the time at which the set is due.
+    /// The TTL is the marker. The value is the time at which to check the set.
     Marked(Millis),
     Unmarked {
         ttl: Millis,
@@ -51,7 +51,7 @@ pub enum Seen {
 }
 
 impl Seen {
-    /// Reads a sorted set. `None` if it is empty or has no TTL.
+    /// Reads a sorted set. Returns `None` if the set is empty or has no TTL.
     pub fn of(set: &mut SortedSet<'_, impl Mode>) -> Option<Seen> {
         let ttl = set.key.expires_at()?;
         let highest = set.last()?.score;

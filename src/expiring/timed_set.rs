@@ -12,13 +12,14 @@ use crate::server::zset::{Element, ScoreRange, SortedSet};
 use crate::server::{Context, Str};
 use smallvec::SmallVec;
 
-/// The number of members removed between two readings of the clock. Removing a chunk takes 20 to 50 µs.
+/// The number of members that the sweeper removes between two readings of the clock. Removing them takes 20 to 50 µs.
 const CHUNK: u64 = 64;
 
-/// A set with at most this many members, all of them expired, is unlinked, and the server's background thread frees it.
-/// Larger sets are drained first: freeing a million members would keep the background thread busy for a quarter of a
-/// second. Meanwhile, the thread would compete with the server for the memory allocator and, on few cores, for a core.
-/// If members are announced, they are all removed one by one.
+/// If all members of a set have expired, and there are at most this many, the sweeper unlinks the set, and the server's
+/// background thread frees it. The sweeper first drains a larger set to this size, because freeing a million members
+/// would keep the background thread busy for a quarter of a second. Meanwhile, the thread would compete with the server
+/// for the memory allocator and, on few cores, for a core. If members are announced, the sweeper removes every member
+/// one by one.
 const UNLINKED_AT_ONCE: u64 = 1000;
 
 /// An open expiring set, or a missing key that can become one.
@@ -73,12 +74,13 @@ impl<'k, M: Mode> TimedSet<'k, M> {
         self.set.first().map(|first| first.score)
     }
 
-    /// Counts expired members, too.
+    /// Returns the number of members, including expired ones.
     pub fn len(&self) -> u64 {
         self.set.len()
     }
 
-    /// Returns a member's expiry if it has not expired. A fractional score is rounded up to a ms.
+    /// Returns the time at which a live member expires, rounded up to a ms. Returns `None` if the member is missing or
+    /// has expired.
     pub fn live_until(&self, member: Str<'_>, now: Millis) -> Option<Millis> {
         let at = self.set.score(member).filter(|&score| score > time::to_score(now))?;
         Some(time::ceil_score(at).unwrap_or(time::MAX))
@@ -88,7 +90,7 @@ impl<'k, M: Mode> TimedSet<'k, M> {
         self.set.range(from, to)
     }
 
-    /// Returns the live members that expire by `until`, soonest first. Skips the first `offset` members.
+    /// Returns the live members that expire by `until`, soonest first. Skips the first `offset` of these members.
     pub fn live(&mut self, offset: usize, now: Millis, until: f64) -> impl Iterator<Item = Element> {
         let now = time::to_score(now);
         // RESTORE accepts sets whose members are out of order, so an expired member may follow a live one.
@@ -119,8 +121,8 @@ impl<'k> TimedSet<'k, Reading> {
         self.set.key.shared_ctx()
     }
 
-    /// Opens an expiring set, and passes the set and the number of its live members to `look`. O(1) if no member has
-    /// expired, otherwise O(log N), however many members have expired.
+    /// Opens an expiring set, and passes the set and the number of its live members to `look`. Returns the result of
+    /// `look`. O(1) if no member has expired, otherwise O(log N), however many members have expired.
     pub fn counted<R>(
         ctx: &mut Context,
         name: Str<'_>,
@@ -141,8 +143,8 @@ impl<'k> TimedSet<'k, Reading> {
 /// keyspace events. `sweep` replicates its own changes, and returns the events for the caller to send. A caller that
 /// opens an existing set for writing must call `commit` or `sweep`, unless the caller returns an error.
 impl<'k> TimedSet<'k, Writing> {
-    /// Opens a set to restore its marker and delete its expired members. The module, not a client, chose this key. So
-    /// the function accepts only a set that has the marker or is dirty.
+    /// Opens a set to restore its marker and delete its expired members. Accepts only a set that has the marker or is
+    /// dirty (changed by plain commands), because no client has named the key.
     pub(super) fn to_check(ctx: &'k mut Context, name: Str<'k>) -> Result<TimedSet<'k, Writing>, Error> {
         TimedSet::of(Key::open_notouch(ctx, name), name, |ctx, _, ttl| tracker::is_dirty(ctx, name, ttl))
     }
@@ -152,7 +154,8 @@ impl<'k> TimedSet<'k, Writing> {
         TimedSet::of(Key::open(ctx, name), name, |_, _, _| true)
     }
 
-    /// Counts the live members. O(1) if no member has expired, otherwise O(log N), however many members have expired.
+    /// Returns the set and the number of its live members. O(1) if no member has expired, otherwise O(log N), however
+    /// many members have expired.
     ///
     /// The set must be unchanged, because this function may close the key and open it again.
     pub fn live_count(mut self, now: Millis) -> Result<(TimedSet<'k, Writing>, u64), Error> {
@@ -178,13 +181,13 @@ impl<'k> TimedSet<'k, Writing> {
 
     /// Restores the marker. If `deletes` is true, also removes the members that have expired by `now`, lowest score
     /// first. Calls `is_time_up` after every [`CHUNK`] members, and stops when `is_time_up` returns true. If all
-    /// members have expired, a set of at most [`UNLINKED_AT_ONCE`] members is unlinked, and a larger set is drained to
-    /// this size. Closes the key.
+    /// members have expired, unlinks a set of at most [`UNLINKED_AT_ONCE`] members, and drains a larger set to this
+    /// size. Closes the key.
     ///
     /// Does not set a marker in the past, because the server would then remove all members at once.
     ///
-    /// During the sweep, no other code runs. The replicated commands name members or a range of past scores. So they
-    /// never remove a live member, even if the dataset of a replica differs. Replaying them takes as long as the sweep.
+    /// The replicated commands name expired members or a range of past scores. So they remove no live member, even if
+    /// the dataset of a replica differs.
     pub(super) fn sweep(
         mut self,
         now: Millis,
@@ -243,7 +246,8 @@ impl<'k> TimedSet<'k, Writing> {
     }
 
     /// Completes the changes: sets the key's TTL to the set's marker if they differ, replicates the changes, signals
-    /// WATCH and client-side caching, and sends the keyspace events. Does nothing if there are no changes.
+    /// WATCH and client-side caching, and sends the keyspace events. If neither the members nor the TTL change, only
+    /// closes the key.
     pub fn commit(mut self) -> &'k mut Context {
         let off = self.highest_now().filter(|&highest| !marker::holds(highest, self.ttl_now()));
         let expires = off.and_then(marker::of);
@@ -270,7 +274,7 @@ impl<'k> TimedSet<'k, Writing> {
         ctx
     }
 
-    /// Returns the highest score after the changes. Reads it from the set only if it may have decreased.
+    /// Returns the highest score after the changes. Reads the set only if the highest score may have decreased.
     fn highest_now(&mut self) -> Option<f64> {
         let put = self.put.iter().map(|(_, score)| *score).reduce(f64::max);
         match (put, self.highest) {
@@ -281,7 +285,7 @@ impl<'k> TimedSet<'k, Writing> {
     }
 
     /// Returns the key's TTL after the changes. If the key was missing, or if members were removed, this function reads
-    /// the TTL from the server. If the changes made the set empty for a moment, the key has lost its TTL.
+    /// the TTL from the server, because the key has lost its TTL if the set was empty for a moment.
     fn ttl_now(&self) -> Option<Millis> {
         if self.highest.is_some() && self.removed.is_empty() { self.ttl } else { self.set.key.expires_at() }
     }

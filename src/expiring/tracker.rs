@@ -2,11 +2,10 @@
 //!
 //! [`Tracking`] decides when to check a set. This file informs `Tracking` of commands, events, the clock, settings and
 //! the server's role, and sets the timer that `Tracking` requests. The [`Scan`] finds the sets that no event reported.
-//! `Tracking` and `Scan` are caches, and this file opens no key. Code that opens a key decides by the marker whether
-//! the key is an expiring set.
+//! `Tracking` is only a cache: code that opens a key decides by the marker whether the key is an expiring set.
 //!
-//! While the keys of a slot arrive, the slot belongs to another node. So its sets are tracked only when all its keys
-//! have arrived.
+//! While the keys of a slot arrive, the slot belongs to another node. So the tracker ignores the keys of this slot
+//! until all of them have arrived.
 
 use super::scan::Scan;
 use crate::config;
@@ -29,7 +28,8 @@ lazy_static! {
     static ref STATE: Shared<Tracker> = Shared::new(Tracker::default());
 }
 
-/// The timer of the sweeper's slices. [`start`] sets its task, because this file must not depend on the sweeper's file.
+/// The timer of the sweeper's slices. [`start`] sets the timer's task, because this file must not depend on the
+/// sweeper's file.
 static TIMER: OnceLock<Timer> = OnceLock::new();
 
 #[derive(Default)]
@@ -40,8 +40,8 @@ struct Tracker {
     checked: Option<DbKey>,
     /// The slots whose keys are arriving. The sets of these slots are not tracked.
     arriving: Vec<SlotRange>,
-    /// The slots in `arriving` whose move has ended. They stay in both lists until all old entries of these slots are
-    /// forgotten.
+    /// The slots in `arriving` whose move has ended. They stay in both lists until the tracker has removed its old
+    /// entries of these slots.
     arrived: Vec<SlotRange>,
 }
 
@@ -52,7 +52,7 @@ pub(super) fn start(ctx: &Context, slice: fn(&mut Context)) {
     begin_scan(ctx);
 }
 
-/// Stops the slices until an event requires the next slice.
+/// Disarms the timer. No slice runs until an event arms the timer again.
 pub(super) fn stop(ctx: &Context) {
     with(ctx, Tracking::disarmed);
     set_timer(ctx, Alarm::Off);
@@ -64,13 +64,14 @@ fn set_timer(ctx: &Context, alarm: Alarm) {
     }
 }
 
-/// The tracker's state, for INFO. On a replica, which deletes nothing by itself, backlog and lag are 0.
+/// The tracker's state, for INFO. On a replica, which deletes nothing by itself, `sets_overdue`, `backlog` and `lag`
+/// are 0.
 pub struct Status {
     pub sets_tracked: usize,
     pub sets_overdue: usize,
     /// The number of expired members that are known to remain in the set that was checked last.
     pub backlog: u64,
-    /// The time since the oldest expired member expired.
+    /// The time in ms for which the longest overdue set has been due.
     pub lag: Millis,
     pub timer_armed: bool,
     pub scans_completed: u64,
@@ -101,8 +102,8 @@ pub(super) fn is_dirty(ctx: &Context, name: Str<'_>, ttl: Option<Millis>) -> boo
     ttl.is_some_and(|ttl| standing(ctx, name) == Some(Standing::Dirty(ttl)))
 }
 
-/// Whether a set that a command names is an expiring set although it does not have the marker. During a first scan, a
-/// set with live members is recognized by the rules of the scan.
+/// Whether a set that a command names is an expiring set although it does not have the marker. During a first scan, the
+/// rules of the scan apply to a set that has live members.
 pub(super) fn recognizes(ctx: &Context, name: Str<'_>, highest: f64, ttl: Option<Millis>) -> bool {
     let now = ctx.now();
     let reason = match standing(ctx, name) {
@@ -135,8 +136,8 @@ pub(super) fn update(ctx: &Context, change: impl FnOnce(&mut Tracking)) {
     });
 }
 
-/// Subscribes to events when the first ZEXP command names a key, even a missing key. Begins a first scan, because the
-/// module got no events of earlier changes.
+/// Called when a ZEXP command names a key, even a missing key. The first call subscribes to events. It also begins a
+/// first scan, because the module got no events of earlier changes.
 pub(super) fn note_used(ctx: &Context) {
     if events::subscribe(ctx, Classes::SORTED_SETS) {
         begin_scan(ctx);
@@ -156,7 +157,7 @@ pub(super) fn next_dirty(ctx: &Context) -> Option<DbKey> {
     })
 }
 
-/// Begins a first scan, because the dataset is new to the module.
+/// Begins a first scan, when the dataset is new to the module.
 pub(super) fn begin_scan(ctx: &Context) {
     STATE.with(ctx, |tracker| {
         tracker.scan.begin();
@@ -170,15 +171,16 @@ pub(super) fn note_slots_arrive(ctx: &Context, slots: &[SlotRange]) {
         tracker.arriving.extend_from_slice(slots);
         tracker.arrived.retain(|range| !slots.contains(range));
         // The tracker may still have entries of these slots, from before the slots moved away. If an ordinary set now
-        // had the name of such an entry, a plain command would make it dirty, and the sweeper would delete its members.
-        // So slices forget these entries step by step, and until then, events of these slots are ignored.
+        // has the name of such an entry, a plain command on this set would mark the entry as dirty, and the sweeper
+        // would delete the set's members. So the slices remove these entries step by step, and the module ignores
+        // events of these slots until the entries are removed and the move has ended.
         tracker.tracking.begin_to_forget();
         tracker.attend(ctx);
     });
 }
 
-/// Notes that all keys of some slots have arrived, or that they will not arrive. The tracker first forgets all its old
-/// entries of these slots. After that, the scan finds the sets that the slots hold.
+/// Notes that the move of some slots to this server has succeeded or failed. As soon as the tracker has removed its old
+/// entries of these slots, a scan begins and finds the sets in the slots.
 pub(super) fn note_slots_settled(ctx: &Context, slots: &[SlotRange]) {
     STATE.with(ctx, |tracker| {
         tracker.arrived.extend_from_slice(slots);
@@ -208,7 +210,7 @@ pub(super) fn begin_slice(ctx: &Context) -> bool {
     may_sweep(ctx)
 }
 
-/// Does the rest of a slice's work until time is up: forgets entries of arriving slots, and continues a first scan.
+/// Does the rest of a slice's work until its time is up: removes entries of arriving slots, and continues a first scan.
 pub(super) fn walk_on(ctx: &Context, is_time_up: impl Fn() -> bool) {
     STATE.with(ctx, |tracker| {
         tracker.forget_on(&is_time_up);
@@ -243,8 +245,8 @@ impl Tracker {
         set_timer(ctx, self.tracking.at_cron(context::now(), need(ctx, hurries)));
     }
 
-    /// Forgets the entries of the slots that are being moved to this server, until time is up. When none of these
-    /// entries is left, begins a scan, which finds the sets of the slots whose move has ended.
+    /// Removes the entries of the slots that are being moved to this server, until time is up. When no such entry is
+    /// left and a move has ended, begins a scan, which finds the sets of the moved slots.
     fn forget_on(&mut self, is_time_up: impl Fn() -> bool) {
         let Tracker { tracking, arriving, arrived, scan, .. } = self;
         while tracking.is_forgetting() && !is_time_up() {

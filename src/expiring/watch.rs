@@ -6,9 +6,9 @@
 //! The handlers only note what happened, and never write. The server calls the handlers for all keys, including
 //! strings, so most events must cost only one lookup in the tracker.
 //!
-//! In replication and in an AOF, a new set arrives as a ZADD, directly followed by its EXPIRE. So after EXPIRE of an
-//! untracked key, the handler opens the key only if the event before was a write to a sorted set. If the set arrives in
-//! another way, the scan finds it later.
+//! In replication and in an AOF, a new expiring set arrives as a ZADD, directly followed by a PEXPIREAT. So at the
+//! event `expire` of an untracked key, the handler opens the key only if a sorted set was written since the last such
+//! event. If the set arrives in another way, the scan finds it later.
 
 use super::check::restore_markers;
 use super::scan::Seen;
@@ -22,7 +22,7 @@ use crate::server::zset::SortedSet;
 use crate::server::{Context, OwnedStr, Str};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
-/// Whether members of any sorted set were written since the last EXPIRE.
+/// Whether any sorted set was written since the last `expire` event.
 static IS_WRITTEN: AtomicBool = AtomicBool::new(false);
 
 /// The source database of the last MOVE.
@@ -89,8 +89,8 @@ pub fn on_server(ctx: &mut Context, event: ServerEvent<'_>) {
     }
 }
 
-/// Notes that plain commands changed a tracked set. If the key has no TTL, it is no longer an expiring set, because
-/// another value has replaced the set.
+/// Notes that plain commands changed a tracked set. If the key has no TTL, another value has replaced the set, so the
+/// tracker removes its entry.
 fn note_changed(ctx: &mut Context, name: Str<'_>) {
     let ttl = ReadKey::open_notouch(ctx, name).expires_at();
     let (database, key) = (ctx.database(), name.bytes());
@@ -104,8 +104,8 @@ fn note_changed(ctx: &mut Context, name: Str<'_>) {
 fn inspect(ctx: &mut Context, name: Str<'_>, kind: EventKind) {
     let now = ctx.now();
     let key = ReadKey::open_notouch(ctx, name);
-    // Does not use the context's database: in a transaction, Valkey 9.1 returns the client's database for a key that
-    // MOVE or COPY wrote to another database.
+    // Does not use the context's database, because in a transaction, Valkey 9.1 returns the client's database for a key
+    // that MOVE or COPY wrote to another database.
     let database = key.database().unwrap_or(key.ctx().database());
     let seen = SortedSet::new(key).and_then(|mut set| Seen::of(&mut set));
     let reason = match kind {
