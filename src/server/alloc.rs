@@ -1,4 +1,5 @@
-//! Rust's global allocator over the server's, so that the module's memory counts in the server's `used_memory`.
+//! Rust's global allocator. It uses the server's allocator, so that the module's memory counts in the server's
+//! `used_memory`.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::ffi::c_void;

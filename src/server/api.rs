@@ -10,7 +10,7 @@ macro_rules! api {
     };
 }
 
-/// Whether the server has a function that some supported servers lack.
+/// Whether the server has this function of the module API.
 macro_rules! has_api {
     ($name:ident) => {{
         // SAFETY: the pointer is read by value. The server wrote it before the module ran and does not write it again.

@@ -1,9 +1,9 @@
 //! Decides whether this server may act without a client's command: sweep a set, restore a marker, or serve a waiting
 //! client.
 //!
-//! The server checks a client's command before it runs. For a timer, an event or a blocked client, the server checks
-//! nothing. If a module changes another node's key, or makes a change that the server refuses to every client, data are
-//! lost or work is done twice. So the module first asks the server:
+//! Before a client's command runs, the server checks whether it may run. For a timer, an event or a blocked client, the
+//! server checks nothing. If the module changed another node's key, or made a change that the server refuses to every
+//! client, data would be lost or work would be done twice. So the module first asks the server:
 //!
 //! | question | asked how |
 //! |---|---|
@@ -24,8 +24,8 @@
 //! With the letter `S`, the server also refuses the call if it would refuse a script's write: because of too few
 //! replicas, a disk error, or a read-only replica.
 //!
-//! The dry run uses a separate context, whose client has sent nothing. The blocked client itself may still have the
-//! ASKING flag. With this flag, the server would accept the call for a slot that is still being imported.
+//! The dry run uses a separate context, because the blocked client may still have the ASKING flag. With this flag, the
+//! server would accept the call for a slot that is still being imported.
 //!
 //! **Slots.** The dry run depends on the slot's owner, which changes only when all keys of the slot have arrived:
 //!
@@ -75,7 +75,7 @@ pub(super) fn end_turn(ctx: &Context) {
 }
 
 impl Context {
-    /// Whether this server may write without a client's command now. Covers the checks that do not depend on the key.
+    /// Whether this server may write without a client's command now. Makes only the checks that do not depend on a key.
     pub fn may_write_by_itself(&self) -> bool {
         self.is_master() && self.may_act()
     }

@@ -1,5 +1,5 @@
-//! Blocked clients. The module asks the server to check a blocked client. The check serves the client if that is
-//! possible.
+//! Blocked clients. To wake a blocked client, the module makes the server check the client. If the client can be
+//! served, the module serves it during the check.
 //!
 //! Each client is blocked on a separate name ([`crate::model::waiting::name`]), so the server checks no other client.
 //! After [`Context::wake`], the server checks the client when the current command or transaction has ended. The
@@ -30,7 +30,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 /// A blocked client's request.
 pub trait Wait: Sized + 'static {
     /// Whether the woken client can be served now. Neither replies nor replicates. If the result is true,
-    /// [`serve`](Wait::serve) is called next.
+    /// [`serve`](Wait::serve) runs next.
     fn is_servable(&mut self, ctx: &mut Context) -> bool;
 
     fn serve(&mut self, ctx: &mut Context);
@@ -56,7 +56,7 @@ struct Waking {
     is_servable: unsafe fn(*mut RedisModuleCtx, *mut c_void) -> bool,
 }
 
-/// The blocked clients of Redis 7.0.
+/// The blocked clients, on Redis 7.0.
 #[derive(Default)]
 struct BlockedClients {
     /// The blocked clients by the address of their [`Wait`], from blocking to [`Wait::end`].

@@ -309,8 +309,8 @@ fn register_one(ctx: &Context, command: &Command, extra: Option<&'static str>) -
     Some(())
 }
 
-/// Returns the flags in the server's form. If keys are counted, the flag `getkeys-api` makes the server ask the command
-/// for their positions. In a cluster, Redis 7.0 redirects clients by these positions and ignores the key spec.
+/// Returns the flags in the server's form. If keys are counted, adds the flag `getkeys-api`, so that the server asks
+/// the command for their positions. Redis 7.0 needs these positions in a cluster, where it ignores the key specs.
 fn flags(spec: &Spec) -> CString {
     let mut flags = spec.flags.to_bytes().to_vec();
     if spec.keys.are_counted() {
@@ -346,7 +346,8 @@ fn arity(spec: &Spec) -> c_int {
     if spec.arguments.iter().any(Arg::varies) { -least } else { least }
 }
 
-/// The sizes of the structures in a command's description. In newer servers, these structures may be larger.
+/// The sizes of the structures in a command's description. A newer server needs these sizes, because its own structures
+/// may be larger.
 static LAYOUT: raw::RedisModuleCommandInfoVersion = raw::RedisModuleCommandInfoVersion {
     version: 1,
     sizeof_historyentry: size_of::<raw::RedisModuleCommandHistoryEntry>(),
@@ -375,7 +376,7 @@ fn describe(command: *mut raw::RedisModuleCommand, spec: &Spec) -> Option<()> {
     is_ok(unsafe { api!(RedisModule_SetCommandInfo(command, &raw const info)) })
 }
 
-/// Returns the server's form of a list of arguments. `lists` keeps it and its nested lists alive.
+/// Returns the server's form of a list of arguments. `lists` keeps the returned list and its nested lists alive.
 fn arguments(of: &[Arg], lists: &mut Vec<Vec<RedisModuleCommandArg>>) -> *mut RedisModuleCommandArg {
     if of.is_empty() {
         return null_mut();

@@ -4,8 +4,8 @@
 //! may run code of other modules borrows the context mutably. Such functions call a command, send an event, or open a
 //! key (if the key has expired, the server sends an event). Code of other modules may free any value. An open key
 //! borrows its context. So while a key is open, the compiler prevents calls that may run such code. The compiler also
-//! prevents opening a second key. Each of these statements is an error between
-//! `let mut key = WriteKey::open(ctx, name);` and `key.holds();`:
+//! prevents opening a second key. Between `let mut key = WriteKey::open(ctx, name);` and `key.holds();`, each statement
+//! of this table is an error:
 //!
 //! | statement                                                                               | refused as |
 //! |-----------------------------------------------------------------------------------------|------------|
@@ -97,8 +97,7 @@ pub fn is_master() -> bool {
     flags & raw::REDISMODULE_CTX_FLAGS_MASTER as c_int != 0
 }
 
-/// Whether the server is loading a dataset. A replica may load a dataset while it still serves the old one. For callers
-/// without a context.
+/// Whether the server is loading a dataset, even while it still serves an old one. For callers without a context.
 pub fn is_loading() -> bool {
     let loading = raw::REDISMODULE_CTX_FLAGS_LOADING | raw::REDISMODULE_CTX_FLAGS_ASYNC_LOADING;
     // SAFETY: as above.
@@ -162,8 +161,8 @@ impl Context {
         self.flags() & raw::REDISMODULE_CTX_FLAGS_OOM as c_int != 0
     }
 
-    /// Whether a child process is saving the dataset. During this time, every memory page that the server writes is
-    /// copied.
+    /// Whether a child process is saving the dataset. Meanwhile, the system copies every memory page that the server
+    /// changes.
     pub fn has_child(&self) -> bool {
         self.flags() & raw::REDISMODULE_CTX_FLAGS_ACTIVE_CHILD as c_int != 0
     }

@@ -37,7 +37,7 @@ pub trait DataType: Relocate + Clone + Send + 'static {
 
     fn save(&self, to: &mut Saver<'_>);
 
-    /// Writes commands that rebuild the value.
+    /// Writes commands that rebuild the value, for the AOF.
     fn rewrite(&self, to: &mut Rewriter<'_>);
 
     /// Adds the value to a digest. Equal values have equal digests.
@@ -165,7 +165,7 @@ fn handed_over<T: DataType>(value: T) -> *mut c_void {
 }
 
 unsafe extern "C" fn load<T: DataType>(io: *mut RedisModuleIO, number: c_int) -> *mut c_void {
-    // RESTORE sends the key's event after this call, so the subscription must exist before.
+    // RESTORE sends the key's event after this call, so the module must subscribe now.
     if !events::is_subscribed(T::EVENTS) {
         // SAFETY: the server passes the stream of this call, and frees its context afterwards.
         let ctx = unsafe { Context::from_raw(api!(RedisModule_GetContextFromIO(io))) };

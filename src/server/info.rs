@@ -55,8 +55,8 @@ unsafe extern "C" fn callback(info: *mut RedisModuleInfoCtx, for_crash_report: c
     }
 }
 
-/// Adds the module's fields to a crash report. They come only from state outside of any
-/// [`Shared`](super::shared::Shared), because a crash may leave shared state inconsistent.
+/// Adds the module's fields to a crash report. Reads no [`Shared`](super::shared::Shared) state, because a crash may
+/// leave this state inconsistent.
 fn report_crash(info: Info<'_>, version: &CStr) {
     let (is_in_call, has_begun) = call_under_way();
     info.section(c"");

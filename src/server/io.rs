@@ -78,7 +78,7 @@ impl AsRef<[u8]> for Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // SAFETY: the server allocated it for us, and it is not used again.
+        // SAFETY: the server allocated the buffer for the module, which does not use it again.
         unsafe { api!(RedisModule_Free(self.start.as_ptr().cast())) }
     }
 }
@@ -98,7 +98,7 @@ impl Writer for Saver<'_> {
     }
 }
 
-/// An AOF file that is being rewritten. It gets commands that rebuild one key.
+/// An AOF file that is being rewritten. The module writes commands that rebuild one key.
 pub struct Rewriter<'a> {
     io: *mut RedisModuleIO,
     key: OwnedStr,
@@ -107,8 +107,8 @@ pub struct Rewriter<'a> {
 
 impl Rewriter<'_> {
     pub(super) fn new(io: *mut RedisModuleIO, key: Str<'_>) -> Self {
-        // Copies the key, because the server's string is on its stack. If the module kept that string, or passed it to
-        // the server, the server would crash.
+        // Copies the key, because the server's string is on the server's stack. If the module kept that string, or
+        // passed it to the server, the server would crash.
         Rewriter { io, key: OwnedStr::new(key.bytes()), call: PhantomData }
     }
 
@@ -122,7 +122,7 @@ impl Rewriter<'_> {
     }
 }
 
-/// The digest of a value. Equal values have equal digests on a master and its replicas.
+/// The digest of a value. A value has the same digest on a master and its replicas.
 pub struct Digest<'a>(pub(super) *mut RedisModuleDigest, pub(super) PhantomData<&'a mut ()>);
 
 impl Digest<'_> {

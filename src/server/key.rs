@@ -17,7 +17,8 @@ use std::ptr::NonNull;
 pub trait Mode: 'static {
     const WRITES: bool;
 
-    /// The reference to the context that an open key keeps: shared for reading, exclusive for writing.
+    /// A reference to the context. A key open for reading keeps a shared reference, a key open for writing an exclusive
+    /// one.
     type Keeps<'k>: Deref<Target = Context>;
 
     fn keep(ctx: &mut Context) -> Self::Keeps<'_>;
@@ -35,8 +36,8 @@ impl Mode for Reading {
     }
 }
 
-/// A key open in this mode can be read and changed. The server does not signal the key to WATCH and client-side
-/// caching. The module does so itself ([`super::command::set_options`]).
+/// A key open in this mode can be read and changed. The module, not the server, signals the change to WATCH and
+/// client-side caching ([`super::command::set_options`]).
 pub enum Writing {}
 
 impl Mode for Writing {
@@ -137,7 +138,7 @@ impl<'k, M: Mode> Key<'k, M> {
         Some(unsafe { api!(RedisModule_GetDbIdFromModuleKey(key.as_ptr())) })
     }
 
-    /// Returns the time at which the key expires, in Unix ms. `None` if it has no TTL or does not exist.
+    /// Returns the time at which the key expires, in Unix ms. `None` if the key has no TTL or does not exist.
     pub fn expires_at(&self) -> Option<Millis> {
         let key = self.handle.key?;
         // SAFETY: the handle is open.

@@ -1,7 +1,7 @@
 //! The functions by which the server loads and unloads the module ([`entries!`]).
 //!
-//! The `redis-module` crate has a macro for these functions. On servers without global defrag callbacks, the macro's
-//! code also logs a warning at every start. This module has no such callbacks.
+//! The module does not use the `redis-module` crate's macro for these functions, because on some servers the macro's
+//! code logs a needless warning at every start.
 
 use super::context::Context;
 use super::info;
@@ -56,7 +56,8 @@ pub(crate) use entries;
 pub unsafe fn load(module: &Module, ctx: *mut RedisModuleCtx, argv: *mut *mut RedisModuleString, argc: c_int) -> c_int {
     let is_probe = IS_PROBING.load(Ordering::Relaxed);
     let name = if is_probe { PROBE } else { module.name }.as_ptr().cast_mut();
-    // SAFETY: the context is the server's, and the name is NUL-terminated. (Nothing may be allocated before this.)
+    // SAFETY: the context is the server's, and the name is NUL-terminated. (The module may allocate nothing before this
+    // call.)
     let status = unsafe { raw::Export_RedisModule_Init(ctx, name, module.version, raw::REDISMODULE_APIVER_1 as c_int) };
     if is_probe || status != raw::REDISMODULE_OK as c_int {
         return status;
@@ -91,7 +92,7 @@ const PROBE: &CStr = c"zeitset-probe";
 /// Whether the server is loading or unloading the probe.
 static IS_PROBING: AtomicBool = AtomicBool::new(false);
 
-/// Whether the current MODULE LOADEX has settings that no module has registered.
+/// Whether the current MODULE LOADEX contains settings that no module has registered.
 ///
 /// No API function tells this in advance. The server checks the settings only after it has loaded a module, and unloads
 /// the module if the check fails. So this function loads the probe, a module that can always be unloaded, and returns

@@ -1,6 +1,6 @@
 //! The server's own commands that the module replicates or calls.
 //!
-//! `rename-command` may have removed some of these commands. A change could then not be replicated, and replicas and
+//! If `rename-command` had removed one of these commands, the server could not replicate some changes, and replicas and
 //! the AOF would silently differ from the master. So the module checks all these commands when it is loaded. A test
 //! compares the list with the sources.
 
@@ -42,7 +42,7 @@ fn is_known(ctx: &Context, command: &CStr) -> bool {
     // SAFETY: the context is valid, and the array holds one valid string.
     let keys = unsafe { api!(RedisModule_GetCommandKeys(ctx.as_ptr(), words.as_mut_ptr(), 1, &raw mut count)) };
     if keys.is_null() {
-        // For a command that exists, the server reports a missing argument instead.
+        // If the command exists, the server reports a missing argument instead.
         return io::Error::last_os_error().raw_os_error() != Some(libc::ENOENT);
     }
     // SAFETY: the module owns the array and does not use it again.

@@ -2,9 +2,9 @@
 //! catches the panic. The message is logged, and the client gets an error.
 //!
 //! A panic after the first change ends the server, as the server's own assertions do. Otherwise a key could differ from
-//! replicas and the AOF, or a reply could be incomplete. Replication and replies are sent only after the call, so
-//! replicas and the AOF still have the state before the call. A panic in an `extern "C"` callback that cannot return an
-//! error also ends the server.
+//! replicas and the AOF, or a reply could be incomplete. The server sends replication and replies only after the call,
+//! so replicas and the AOF still have the state before the call. A panic in an `extern "C"` callback that cannot return
+//! an error also ends the server.
 
 use redis_module::raw::RedisModuleCtx;
 use std::ffi::CString;
@@ -27,7 +27,7 @@ pub fn log_panics() {
 #[cfg(not(panic = "unwind"))]
 compile_error!("the module must be built with panic = \"unwind\"");
 
-/// Whether the current call has changed a key or begun a reply. Only the server's main thread uses it.
+/// Whether the current call has changed a key or begun a reply. Only the server's main thread uses this flag.
 static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
 
 /// Whether the server is executing code of the module. Crash reports contain this flag.
@@ -43,8 +43,8 @@ pub(super) fn note_begun() {
     HAS_BEGUN.store(true, Ordering::Relaxed);
 }
 
-/// Runs a function that may panic. If the function panics, returns `None`. If it panics after it has
-/// [begun](note_begun) a change or a reply, ends the server.
+/// Runs a function and returns its result. If the function panics, returns `None`. But if the function had already
+/// [begun](note_begun) a change or a reply, the panic ends the server.
 pub fn catch_panic<R>(run: impl FnOnce() -> R) -> Option<R> {
     // Calls nest: a listener of keyspace events may call commands of the module.
     let (was_in_call, had_begun) = (IN_CALL.swap(true, Ordering::Relaxed), HAS_BEGUN.swap(false, Ordering::Relaxed));

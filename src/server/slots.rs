@@ -5,8 +5,8 @@
 //! the target drops the keys. So a module must not touch these keys until the migration is complete. Valkey migrates
 //! slots only if every module declares support. Redis does not require this.
 //!
-//! These events tell the module when to forget a slot's keys and when to scan for them. The events do not decide
-//! whether a key may be changed: see [`super::authority`].
+//! The events of a migration tell the module when to forget a slot's keys and when to scan for them. Whether the module
+//! may change a key does not depend on these events: see [`super::authority`].
 
 use super::context::Context;
 use super::events::details;
@@ -15,7 +15,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::slice;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether the server is Valkey. The numbers and structures of the events differ from those of Redis.
+/// Whether the server is Valkey. Valkey and Redis use different numbers and structures for the migration events.
 static IS_VALKEY: AtomicBool = AtomicBool::new(false);
 
 /// Finds out whether the server is Valkey. The module must call this function first when it is loaded.

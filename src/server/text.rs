@@ -6,7 +6,7 @@ use redis_module::raw;
 use std::ffi::c_int;
 use std::slice;
 
-/// An open key that holds a string, or a missing key that becomes a string when one is set.
+/// An open key that holds a string, or a missing key that becomes a string with [`set`](Text::set).
 pub struct Text<'k, M: Mode> {
     /// The open key. Callers use it to get its context, change its TTL or close it.
     pub key: Key<'k, M>,
@@ -21,7 +21,7 @@ impl<'k, M: Mode> Text<'k, M> {
     }
 
     /// Returns the time at which the key expires, in Unix ms. If the key is missing, this function does not ask the
-    /// server: for a missing key that is open for writing, Redis 8.6 would crash.
+    /// server, because Redis 8.6 would crash if the missing key is open for writing.
     pub fn expires_at(&self) -> Option<Millis> {
         if self.is_missing { None } else { self.key.expires_at() }
     }
@@ -46,8 +46,8 @@ impl<'k, M: Mode> Text<'k, M> {
 
 impl Text<'_, Writing> {
     /// Sets the string. If the length stays the same, the bytes are written in place and the key keeps its TTL.
-    /// Otherwise a new string replaces the old one. If the old string grew instead, the server would reserve twice the
-    /// memory. Returns whether the key keeps its TTL.
+    /// Otherwise a new string replaces the old one, because the server would reserve twice the memory for a string that
+    /// grows. Returns whether the key keeps its TTL.
     pub fn set(&mut self, bytes: &[u8]) -> bool {
         let key = self.key.writable();
         // SAFETY: the handle is open. The length of a missing key is 0.

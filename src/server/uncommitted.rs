@@ -10,7 +10,7 @@ impl Uncommitted {
         self.0 = true;
     }
 
-    /// Marks the changes as committed. The caller commits them right after this call.
+    /// Ends the check of the changes, which the caller commits right after this call.
     pub fn settle(&mut self) {
         self.0 = false;
     }

@@ -12,7 +12,8 @@ use std::ptr::NonNull;
 pub struct User(NonNull<RedisModuleUser>);
 
 impl Context {
-    /// Returns the user. `None` if the caller is not a client but a script, another module or a timer.
+    /// Returns the user that called the command. `None` if the caller is not a client but a script, another module or a
+    /// timer.
     pub fn user(&self) -> Option<User> {
         let name = self.user_name()?;
         // SAFETY: the name is valid for the call.
@@ -23,18 +24,18 @@ impl Context {
     pub fn user_name(&self) -> Option<OwnedStr> {
         // SAFETY: the context is valid.
         let client = unsafe { api!(RedisModule_GetClientId(self.as_ptr())) };
-        // Asks for the name by client ID. To ask for the name of the current user would crash the server if another
-        // module calls and there is no client. SAFETY: the context is valid and does not manage strings, so the module
-        // owns the returned string. The string is null if the client does not exist or has no user.
+        // Asks for the name by client ID, because asking for the current user's name would crash the server if another
+        // module calls the command without a client. SAFETY: the context is valid and does not manage strings, so the
+        // module owns the returned string. The string is null if the client does not exist or has no user.
         unsafe { OwnedStr::from_raw(api!(RedisModule_GetClientUserNameById(self.as_ptr(), client))) }
     }
 
     /// Returns an error if the ACL denies the caller RESTORE on this key. The module's commands that can store any
     /// value in a key call this function.
     ///
-    /// Redis from 7.2 checks the categories of a command by itself, so this function does nothing there. Redis 7.0
-    /// knows no categories for commands of modules. There, this function calls RESTORE with the caller's rights. The
-    /// TTL of this call is invalid, so RESTORE stores nothing.
+    /// Redis from 7.2 checks the categories of a command by itself, so this function does nothing there. Redis 7.0 has
+    /// no categories for commands of modules. So on Redis 7.0, this function calls RESTORE with the caller's rights,
+    /// and with an invalid TTL, so that RESTORE stores nothing.
     pub fn check_right_to_restore(&self, key: Str<'_>) -> Result<(), Error> {
         if has_api!(RedisModule_SetCommandACLCategories) || self.is_replayed() {
             return Ok(());

@@ -14,7 +14,7 @@ pub struct Element {
     pub score: f64,
 }
 
-/// An open key that holds a sorted set, or a missing key that becomes a sorted set with the first member.
+/// An open key that holds a sorted set, or a missing key that becomes a sorted set when the first member is put.
 pub struct SortedSet<'k, M: Mode> {
     /// The open key. Callers use it to get its context, read or change its TTL, or close it.
     pub key: Key<'k, M>,
@@ -89,7 +89,7 @@ impl SortedSet<'_, Writing> {
         self.is_empty = false;
     }
 
-    /// Removes a member. Removing the last one removes the key. O(log N).
+    /// Removes a member. If it is the last member, the server removes the key. O(log N).
     pub fn remove(&mut self, member: Str<'_>) {
         if self.is_empty() {
             return;
