@@ -89,7 +89,7 @@ pub fn status(holder: &impl RedisLockIndicator) -> Status {
     })
 }
 
-/// Returns what is known about a key. `None` if the keys of its slot are still arriving.
+/// Returns what the tracker knows about a key. `None` if the keys of its slot are still arriving.
 pub(super) fn standing(ctx: &Context, name: Str<'_>) -> Option<Standing> {
     let (database, key) = (ctx.database(), name.bytes());
     STATE.with(ctx, |Tracker { tracking, arriving, .. }| {

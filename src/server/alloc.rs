@@ -23,7 +23,8 @@ fn offset(start: usize, align: usize) -> usize {
     align - start % align
 }
 
-/// Places our block in a server's block that is `align` bytes longer, and stores the distance in front of our block.
+/// Places our block in a server's block that is `align` bytes longer, and stores the [`offset`] in front of our block.
+/// Returns our block, or null if `start` is null.
 ///
 /// # Safety
 /// `start` must be null or a block of the server of at least `align` bytes. `align` must be above [`GUARANTEED`].

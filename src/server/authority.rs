@@ -59,8 +59,8 @@ const DRY_RUN_SINCE: c_int = 0x0007_0200;
 static ASKER: AtomicPtr<RedisModuleCtx> = AtomicPtr::new(null_mut());
 
 lazy_static! {
-    /// Redis 7.0: for each key, whether its waiting clients may be served in this turn. Outside a cluster, all keys
-    /// share one answer.
+    /// Redis 7.0: for each key, whether the module may serve its waiting clients in this turn (see [`begin_turn`]).
+    /// Outside a cluster, all keys share one answer.
     static ref TURN: Shared<Option<HashMap<Box<[u8]>, bool>>> = Shared::new(None);
 }
 

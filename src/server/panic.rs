@@ -1,5 +1,5 @@
 //! Panics, which are defects of the module. If the current call has changed nothing and sent no reply, [`catch_panic`]
-//! catches the panic. The message is logged, and the client gets an error.
+//! catches the panic. The panic hook logs the message, and the client gets an error.
 //!
 //! A panic after the first change ends the server, as the server's own assertions do. Otherwise a key could differ from
 //! replicas and the AOF, or a reply could be incomplete. The server sends replication and replies only after the call,

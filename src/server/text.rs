@@ -8,7 +8,7 @@ use std::slice;
 
 /// An open key that holds a string, or a missing key that becomes a string with [`set`](Text::set).
 pub struct Text<'k, M: Mode> {
-    /// The open key. Callers use it to get its context, change its TTL or close it.
+    /// The open key. Callers use this field to get the context, to change the TTL, or to close the key.
     pub key: Key<'k, M>,
     is_missing: bool,
 }

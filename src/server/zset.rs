@@ -16,7 +16,7 @@ pub struct Element {
 
 /// An open key that holds a sorted set, or a missing key that becomes a sorted set when the first member is put.
 pub struct SortedSet<'k, M: Mode> {
-    /// The open key. Callers use it to get its context, read or change its TTL, or close it.
+    /// The open key. Callers use this field to get the context, to read or change the TTL, or to close the key.
     pub key: Key<'k, M>,
     is_empty: bool,
 }
