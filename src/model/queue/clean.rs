@@ -29,7 +29,7 @@ impl Queue {
     ///
     /// # Errors
     ///
-    /// [`Unreached`] if all checked jobs are too young, and more jobs remain. Nothing has changed then.
+    /// [`Unreached`] if all checked jobs are too young, and more jobs remain. In this case, the call removes nothing.
     pub fn clean(
         &mut self,
         now: Millis,

@@ -135,7 +135,7 @@ impl Queue {
             && self.has_room()
             && self.slot_of(record.id).is_none();
         let job = Job::of(record);
-        // A waiting job has an attempt left. A claimed job has had an attempt.
+        // A waiting job must have an attempt left. A claimed job must have had an attempt.
         let (tree, counts) = match record.state {
             State::Ready => (TreeId::Ready, !job.exhausted()),
             State::Delayed => (job.delayed_tree(record.time), !job.exhausted()),
@@ -252,7 +252,8 @@ fn write_record(job: &Record<'_>, group: Option<u64>, follower: Option<NewJob<'_
     }
 }
 
-/// Writes a follower. Its group may not exist yet and then has no number. So the name of the group is written.
+/// Writes a follower. If the follower's group does not exist yet, the group has no number. So this function writes the
+/// name of the group.
 fn write_follower(follower: &NewJob<'_>, to: &mut impl Writer) {
     let NewJob { id: _, payload, group, due, priority, max_attempts, every, ttl } = *follower;
     to.bytes(payload);

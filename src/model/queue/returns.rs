@@ -17,7 +17,7 @@ use super::{Millis, Queue, Settings};
 use crate::model::chunks::{Chunks, NIL};
 use crate::model::time;
 
-/// The entry of a job in a second tree. The time of `node` is [`Job::back_at`].
+/// A job's entry in one of [`TreeId::OF_RETURNS`]. The time of `node` is [`Job::back_at`].
 #[derive(Clone, Debug)]
 pub(super) struct Return {
     pub node: JobNode,

@@ -25,7 +25,7 @@ pub(super) trait Item: Sized + 'static {
     fn node(&self) -> &JobNode;
     fn node_mut(&mut self) -> &mut JobNode;
 
-    /// Returns the slot of the job. `number` is the number of this item.
+    /// Returns the slot of this item's job. `number` is the number of this item.
     fn job(&self, number: u32) -> u32 {
         number
     }
@@ -187,7 +187,7 @@ fn put<T: Item>(
     balance(items, root, child, order)
 }
 
-/// Removes an item of the tree. Returns the new root. O(log n).
+/// Removes an item from the tree. Returns the new root. O(log n).
 pub(super) fn remove<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, order: ServingOrder) -> u32 {
     let key = key(items[slot].node());
     take(items, root, (slot, key), order, &mut true)

@@ -2,7 +2,7 @@
 //!
 //! # The idea
 //!
-//! **Without commands, a group can open but never closes.** A group is *open* if a claim can get a job from it. A
+//! A group is *open* if a claim can get a job from it. **Without commands, a group can open but never closes.** A
 //! closed group opens when a job becomes due, a lease expires, or a unit of GROUPRATE becomes available again. So each
 //! group has one time, `opens`, from which on it is open. Only a command changes this time.
 //!
@@ -30,12 +30,12 @@
 //! group's leases if that is later.
 //!
 //! A recurring job that waits for an occurrence is not the head, because it would keep its group closed until that
-//! occurrence. From that occurrence on, its leases and retries keep the group closed.
+//! occurrence. From that occurrence on, the job's leases and retries keep the group closed.
 //!
 //! # Held groups
 //!
-//! ZQ.HOLD, and NACK with HOLD, set a time before which a group does not open. This time has passed when a claim gets a
-//! job of the group, so the claim clears it. A hold also ends when the group has no job left.
+//! ZQ.HOLD, and NACK with HOLD, set a time before which a group does not open. The next claim that gets a job of the
+//! group clears this time. A hold also ends when the group has no job left.
 //!
 //! # The life of a group
 //!
@@ -118,7 +118,7 @@ pub(super) struct Group {
     held_until: Millis,
 }
 
-/// The entry of a job in the trees of all jobs with a group.
+/// A job's entry in the trees that contain all jobs with a group.
 #[derive(Clone, Debug)]
 pub(super) struct Member {
     node: JobNode,
@@ -127,8 +127,7 @@ pub(super) struct Member {
 }
 
 impl Item for Member {
-    /// A claim takes a grouped job from the trees of the job's group. So the shared trees, which
-    /// contain the jobs of all groups, need no serving order.
+    /// A claim takes a job from the trees of the job's group. So the trees of all groups need no serving order.
     const SERVED: bool = false;
 
     fn node(&self) -> &JobNode {
@@ -180,12 +179,12 @@ impl Groups {
         self.members.chunks_mut()
     }
 
-    /// Returns the name of the group of a member, or an empty name for `NIL`.
+    /// Returns the name of a member's group. The name is empty if `member` is `NIL`.
     pub fn name_of(&self, member: u32) -> &[u8] {
         if member == NIL { b"" } else { &self.table[self.members[member].group].name }
     }
 
-    /// Whether a unit of any group stays taken for longer than one window from `now`.
+    /// Whether a unit of some group stays taken for longer than one window from `now`.
     pub fn unsettled(&self, rate: Rate, now: Millis) -> bool {
         self.held.last_key_value().is_some_and(|((back, _), _)| *back > rate.horizon(now))
     }
