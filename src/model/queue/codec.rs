@@ -4,7 +4,7 @@
 //! on their slots, so equal queues have equal bytes. Optional numbers are stored as a bit mask, followed by the numbers
 //! whose bits are set. A new optional number gets the next bit.
 //!
-//! RESTORE can pass any bytes to [`Queue::decode`]. So each number is checked against its range and against other
+//! RESTORE can pass any bytes to [`Queue::decode`]. So `decode` checks each number against its range and against other
 //! numbers. A length in the input never determines how much memory is allocated. Jobs must pass the same checks as jobs
 //! in an AOF file.
 

@@ -23,7 +23,7 @@ pub enum State {
     Delayed = 1,
     /// A worker holds a lease on the job.
     Claimed = 2,
-    /// The job is a dead letter: it has no attempts left, or NACK made it one.
+    /// The job is a dead letter: it has no attempts left, or a NACK made it a dead letter.
     Dead = 3,
 }
 
@@ -78,7 +78,7 @@ impl Ttl {
 
 /// The maximum length of a worker's name in bytes.
 pub const MAX_WORKER: usize = 255;
-/// The maximum length of an error text in bytes. Longer texts are cut off.
+/// The maximum length of an error text in bytes. Longer texts are truncated.
 pub const MAX_ERROR: usize = 1024;
 
 /// The optional texts and times of a job. If absent, a time is 0, and a text is empty.

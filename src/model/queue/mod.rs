@@ -10,7 +10,7 @@
 //!   ORDERED change this order ([`tree`]).
 //! - A job with EVERY is *recurring*: after an ACK, it waits for its next *occurrence*.
 //! - A *dead letter* is a job in the state `Dead`. Claims do not take dead letters.
-//! - The *upkeep* does the work that needs no command, for example it drops expired jobs ([`wake`]).
+//! - The *upkeep* acts on a queue without a command. For example, it drops expired jobs ([`wake`]).
 //!
 //! # Time alone changes nothing
 //!

@@ -62,7 +62,7 @@ impl TreeId {
         }
     }
 
-    /// Returns the second tree of the jobs in this tree ([`super::returns`]).
+    /// If the jobs in this tree have entries in a second tree ([`super::returns`]), returns the second tree.
     pub fn second(self) -> Option<TreeId> {
         match self {
             TreeId::Retrying => Some(TreeId::Retries),
@@ -71,7 +71,7 @@ impl TreeId {
         }
     }
 
-    /// Whether the items of this tree are returns. The items of the other trees are jobs.
+    /// Whether the items of this tree are entries ([`super::returns`]) instead of jobs.
     pub fn is_of_returns(self) -> bool {
         matches!(self, TreeId::Retries | TreeId::Recurrences)
     }

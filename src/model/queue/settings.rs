@@ -35,7 +35,7 @@ pub struct Settings {
     pub jitter: u32,
     /// DEADLEN: the maximum number of dead letters.
     pub deadlen: u64,
-    /// DEADTTL, in ms: how long a dead letter is kept.
+    /// DEADTTL, in ms: how long the queue keeps a dead letter.
     pub deadttl: Millis,
 }
 

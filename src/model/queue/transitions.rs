@@ -59,8 +59,8 @@ impl Queue {
     /// Adds a job. If `old` is a slot, first removes the job in this slot.
     fn enter_instead(&mut self, at: Millis, new: &NewJob<'_>, old: Option<u32>) {
         self.forget_units(at);
-        // If the old job is the only one of its group, its removal ends the group's hold. This function then restores
-        // the hold.
+        // The removal of the only job in a group ends the group's hold. So this function restores the hold of the new
+        // job's group.
         let held_until = old.and_then(|_| self.held_until(new.group));
         if let Some(old) = old {
             self.discard(old, at);

@@ -178,7 +178,7 @@ impl Queue {
     }
 
     /// Lists the jobs in a state: ready jobs in serving order, delayed jobs by due time, claimed jobs by deadline, dead
-    /// letters by the time at which they became dead letters. O(log n) for each job that is read.
+    /// letters by the time at which they became dead letters. O(log n) per job.
     pub fn peek(&self, now: Millis, which: Which<'_>) -> Box<dyn Iterator<Item = Record<'_>> + '_> {
         let now = now.min(MAX_NOW);
         let slots = match which.state {
@@ -216,7 +216,7 @@ impl Queue {
         Ok(Box::new(slots.map(move |slot| self.view(now, &self.jobs[slot]))))
     }
 
-    /// Whether time alone determines the serving order of a group, or of all jobs.
+    /// Whether the due times alone determine the serving order of a group, or of all jobs if `group` is `None`.
     fn is_served_by_time(&self, group: Option<&[u8]>) -> bool {
         (group.is_some() || self.group_count() <= 1) && !self.order().by_push && self.priorities.are_one()
     }

@@ -25,11 +25,11 @@
 //!
 //! # ORDERED
 //!
-//! The *head* of a group is the job with the lowest push number, without dead letters. A claim gets the head if it is
-//! ready and no job of the group is claimed. So `opens` is the due time of the head, or the latest deadline of the
-//! group's leases if that is later.
+//! The *head* of a group is the job with the lowest push number. Dead letters do not count. A claim gets the head if
+//! the head is ready and no job of the group is claimed. So `opens` is the due time of the head, or the latest deadline
+//! of the group's leases if that is later.
 //!
-//! A recurring job that waits for an occurrence is not the head, because it would keep its group closed until that
+//! A recurring job that waits for an occurrence is not the head. Otherwise, it would keep its group closed until that
 //! occurrence. From that occurrence on, the job's leases and retries keep the group closed.
 //!
 //! # Held groups
@@ -43,8 +43,8 @@
 //! *idle*: it has no turn. When all its units are available again, a push, a claim or the upkeep forgets the units and
 //! removes the group.
 //!
-//! A change of GROUPRATE updates only the groups with jobs. The units of an idle group are updated when the group gets
-//! a job, or by the upkeep ([`Queue::settle_groups`]).
+//! A change of GROUPRATE updates only the groups with jobs. The queue updates the units of an idle group when the group
+//! gets a job, or in the upkeep ([`Queue::settle_groups`]).
 
 mod changes;
 mod ring;
@@ -69,8 +69,8 @@ use table::GroupTable;
 /// Later claims and runs continue.
 const SETTLED_AT_ONCE: usize = 128;
 
-/// For each pushed or claimed job, [`Queue::forget_units`] clears the unit logs of at most this number of groups. The
-/// units of these logs are all available again. A claim adds a unit to only one log, so the number of such logs falls.
+/// For each pushed or claimed job, [`Queue::forget_units`] clears at most this number of unit logs whose units are all
+/// available again. A claim adds a unit to only one log, so the number of such logs falls.
 const FORGOTTEN_BY_USE: usize = 2;
 
 /// One claim, or one run of the upkeep, clears the unit logs of at most this number of groups.
