@@ -1,5 +1,5 @@
-//! Clients that wait for jobs of queues, and the time of the next check of each queue. The model uses no server and no
-//! timer: `now` is a parameter.
+//! Clients that wait for jobs, and the times at which to check their queues. The model uses no server and no timer:
+//! `now` is a parameter.
 //!
 //! Each key that clients wait for has an entry. The entry holds the key's clients in the order of their arrival, and
 //! the time of the key's next check. This is the time at which the queue becomes claimable without a command: a job is
@@ -9,31 +9,32 @@
 //!
 //! A key wakes only its first client. After this client has claimed, the key wakes its next client if the queue is
 //! still claimable. So a push causes one check of the queue for each served client, and at most one more check, however
-//! many clients wait. If a woken client leaves without a job, the key is checked again.
+//! many clients wait. If a woken client leaves without a job, the module checks the key again.
 //!
 //! # Which key serves a client
 //!
 //! A client may wait for several keys. When any of them wakes the client, the client checks its keys in its own order
 //! ([`Waiting::turn`]), and claims from the first key that has a job for it. One of these keys may have woken an
-//! earlier client that has not claimed yet. Then the later client waits behind this key ([`Waiting::wait_behind`]). If
-//! a job is left after the earlier client's claim, this key wakes the later client. Otherwise, the key that woke the
-//! later client before wakes it again.
+//! earlier client that has not claimed yet. In this case, the later client waits behind this key
+//! ([`Waiting::wait_behind`]). If a job is left after the earlier client's claim, this key wakes the later client.
+//! Otherwise, the key that woke the later client before wakes it again.
 //!
 //! # When a key is checked
 //!
 //! The timer is armed only for times at most [`HORIZON`] away. For later times, the server's cron ([`Waiting::tick`],
-//! at least once a second) arms the timer when they are near. So delays stay far below the integer limits of event
-//! loops. If the clock steps forward, the next tick finds the overdue keys. If the clock steps back, the next tick
-//! makes all keys due.
+//! at least once a second) arms the timer when these times are near. So delays stay far below the integer limits of
+//! event loops. If the clock steps forward, the next tick finds the overdue keys. If the clock steps back, the next
+//! tick makes all keys due.
 //!
 //! # No claimable key is forgotten
 //!
 //! A claimable key that clients wait for always has a time for its next check:
 //!
-//! - After a client was woken, the key is checked again after [`WAKE_TIMEOUT`], in case the client did not claim.
+//! - If a key has woken a client, the key is checked again after [`WAKE_TIMEOUT`], in case the client did not claim.
 //! - If the clients of a key may not be served now (writes are refused, the slot belongs to another node), the key is
 //!   checked again after [`RETRY`].
-//! - If the server may serve no client at all, the keys are checked at the first tick at which it may.
+//! - If the server may serve no client at all, the keys are checked at the first tick at which it may serve clients
+//!   again.
 
 pub mod name;
 #[cfg(test)]
@@ -155,11 +156,12 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
         }
     }
 
-    /// Notes when the queue becomes claimable. The caller calls this function after a change of the queue and when the
-    /// key is due, and reads `next` from the queue. If the queue is claimable now, `next` is not later than `now`.
-    /// `allowed` is false if the clients of this key may not be served now. Returns the client to wake, if any.
+    /// Sets the time of the key's next check. Returns the client to wake, if any. Must be called after a change of the
+    /// queue, and when the key is due. `next` is the time at which the queue becomes claimable. If the queue is
+    /// claimable now, `next` is not later than `now`. `allowed` is false if the clients of this key may not be served
+    /// now.
     ///
-    /// A woken client also calls this function. It may claim if the function returns its own number.
+    /// A woken client also calls this function. The client may claim if the function returns the client's number.
     pub fn checked<Q: Hash + Equivalent<K> + ?Sized>(
         &mut self,
         key: &Q,
@@ -227,11 +229,14 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
         }
     }
 
-    /// The server's cron calls this function at least once a second. This function calls `allowed` if a key is due, or
-    /// if the last call of `allowed` returned false. `allowed` returns whether this server may serve clients now.
+    /// Returns how the caller must set the timer. If the clock was set back, makes all keys due. The server's cron must
+    /// call this function at least once a second.
     ///
-    /// Timers count on the monotonic clock. If the wall clock was set forward, the armed timer fires too late. This
-    /// function then requests a new timer.
+    /// `allowed` returns whether this server may serve clients now. This function calls `allowed` if a key is due, or
+    /// if `allowed` returned false the last time.
+    ///
+    /// Timers count on the monotonic clock. If the wall clock was set forward, the armed timer fires too late. In this
+    /// case, this function requests a new timer.
     pub fn tick(&mut self, now: Millis, allowed: impl FnOnce() -> bool) -> Alarm {
         if self.latest >= now.saturating_add(STEP) {
             self.latest = now;
@@ -261,7 +266,7 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
         if self.paused { Vec::new() } else { self.take_due(now) }
     }
 
-    /// Returns at most [`BATCH`] due keys. Plans another check of each key, in case this check fails.
+    /// Returns at most [`BATCH`] due keys. Schedules another check of each key, in case this check fails.
     fn take_due(&mut self, now: Millis) -> Vec<K> {
         let mut due = Vec::new();
         while due.len() < BATCH && self.is_due(now) {

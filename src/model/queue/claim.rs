@@ -34,7 +34,7 @@ impl Queue {
     /// A token is the last token plus one, or the clock in microseconds if that is more. So tokens grow as long as the
     /// queue keeps its state.
     ///
-    /// A crash, a failover, a RESTORE of an older value or a DEL can lose the last tokens. The clock is then already
+    /// A crash, a failover, a RESTORE of an older value or a DEL can lose the last tokens. But the clock is already
     /// past each lost token, because a claim takes more than one microsecond per job. Measured: 3 us for one job, 1.5
     /// us for each of 100,000 jobs (release build on Redis 7.0.15, two busy cores). On a server twice as fast, the last
     /// token of 100,000 jobs would be 25 ms ahead of the clock. A restart or a failover takes longer than 25 ms.
@@ -56,8 +56,8 @@ impl Queue {
         let now = (clock / 1000).min(MAX_NOW);
         let deadline = deadline.clamp(now + 1, MAX_TIME);
         let mut slots = Vec::new();
-        // When a job is dropped, another job moves to its slot. So if jobs may be dropped, the claimed jobs are found
-        // by ID later.
+        // When the claim drops a job, another job moves to the free slot. So if some jobs have expired, the claim
+        // stores the IDs of claimed jobs instead of their slots.
         let (has_expired, mut ids) = (self.has_expired(now), Vec::<Box<[u8]>>::new());
         let (most, mut to_drop) = (self.free(now), DROPPED_BY_CLAIM);
         if most > 0 {
@@ -79,7 +79,6 @@ impl Queue {
             }
         }
         slots.extend(ids.iter().filter_map(|id| self.slot_of(id)));
-        // If the claim got a job, it has settled the units already.
         if self.has_late_units(now) {
             self.settle(now);
             sink(&Effect { at: now, change: Change::SettleRate });
@@ -112,8 +111,8 @@ impl Queue {
         leases.min(units).min(MAX_TOKEN - self.last_token)
     }
 
-    /// Whether a claim has effects even if it gets no job. Such a claim drops expired jobs, or settles units of RATE or
-    /// GROUPRATE. Without such a claim, later claims would get their jobs too late. O(log n).
+    /// Whether a claim at `now` would drop expired jobs, or correct the times of taken units (RATE, GROUPRATE). Such a
+    /// claim must run even if it gets no job. Otherwise, later claims would get their jobs too late. O(log n).
     pub fn needs_settling(&self, now: Millis) -> bool {
         let now = now.min(MAX_NOW);
         self.next_opening(now) == Some(now) && self.is_held_up(now) || self.has_late_units(now)
@@ -136,7 +135,7 @@ impl Queue {
         self.settle_groups(at)
     }
 
-    /// Returns the ready job that is served first, or `NIL`.
+    /// Of the ready jobs, returns the one to serve first, or `NIL`. Skips the jobs of closed groups.
     pub(super) fn best_ready(&self, now: Millis) -> u32 {
         match &self.groups {
             None => self.best_of(&self.roots, now),
@@ -151,8 +150,8 @@ impl Queue {
         bests.reduce(|a, b| better(order, a, b)).map_or(NIL, |(_, slot)| slot)
     }
 
-    /// Returns the next token. A clock above `MAX_TOKEN / 2` is replaced by `MAX_TOKEN / 2`. So a wrong clock leaves at
-    /// least half of the tokens for later claims.
+    /// Returns the next token. If `clock` is above `MAX_TOKEN / 2`, uses `MAX_TOKEN / 2` instead. So even a wrong clock
+    /// leaves at least half of the tokens for later claims.
     fn next_token(&self, clock: Micros) -> u64 {
         clock.clamp(1, MAX_TOKEN / 2).max(self.last_token + 1)
     }

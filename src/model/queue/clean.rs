@@ -1,5 +1,5 @@
-//! ZQ.CLEAN, DEADLEN and DEADTTL remove jobs, oldest first. Each call has a maximum number of jobs, so that it does not
-//! block the server.
+//! ZQ.CLEAN, DEADLEN and DEADTTL remove jobs, oldest first. Each call checks and removes a limited number of jobs, so
+//! the call does not block the server for long.
 
 use super::effect::{Effect, JobChange};
 use super::job::{Record, State};
@@ -24,12 +24,12 @@ impl Queue {
     /// Removes up to `count` jobs in a state, oldest first. With `older`, removes only jobs that have been in the state
     /// for at least `older` ms. `sink` gets the effects. Returns the number of removed jobs. O(log n) per job.
     ///
-    /// Waiting jobs are ordered by due time. But `older` depends on when a job became ready or delayed. No tree has
-    /// this order. So the call skips up to `MOST_YOUNG` jobs that are too young.
+    /// Waiting jobs are ordered by due time, but `older` counts from the time at which a job became ready or delayed.
+    /// So the call skips up to `MOST_YOUNG` jobs that are too young.
     ///
     /// # Errors
     ///
-    /// [`Unreached`] if all checked jobs are too young, and more jobs remain. Nothing has changed then.
+    /// [`Unreached`] if all checked jobs are too young, and more jobs remain. In this case, the call removes nothing.
     pub fn clean(
         &mut self,
         now: Millis,
@@ -116,7 +116,7 @@ impl Queue {
         Ok(ids)
     }
 
-    /// Returns the time since which a job has been in its state, or `None` if this time is unknown.
+    /// Returns the time at which a job entered its state, or `None` if this time is unknown.
     fn since(&self, slot: u32, at: Millis) -> Option<Millis> {
         let job = &self.jobs[slot];
         let Record { state, time, created, extras, .. } = self.view(at, job);

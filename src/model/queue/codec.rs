@@ -4,7 +4,7 @@
 //! on their slots, so equal queues have equal bytes. Optional numbers are stored as a bit mask, followed by the numbers
 //! whose bits are set. A new optional number gets the next bit.
 //!
-//! RESTORE can pass any bytes to [`Queue::decode`]. So each number is checked against its range and against other
+//! RESTORE can pass any bytes to [`Queue::decode`]. So `decode` checks each number against its range and against other
 //! numbers. A length in the input never determines how much memory is allocated. Jobs must pass the same checks as jobs
 //! in an AOF file.
 
@@ -135,7 +135,7 @@ impl Queue {
             && self.has_room()
             && self.slot_of(record.id).is_none();
         let job = Job::of(record);
-        // A waiting job has an attempt left. A claimed job has had an attempt.
+        // A waiting job must have an attempt left. A claimed job must have had an attempt.
         let (tree, counts) = match record.state {
             State::Ready => (TreeId::Ready, !job.exhausted()),
             State::Delayed => (job.delayed_tree(record.time), !job.exhausted()),
@@ -252,7 +252,8 @@ fn write_record(job: &Record<'_>, group: Option<u64>, follower: Option<NewJob<'_
     }
 }
 
-/// Writes a follower. Its group may not exist yet and then has no number. So the name of the group is written.
+/// Writes a follower. If the follower's group does not exist yet, the group has no number. So this function writes the
+/// name of the group.
 fn write_follower(follower: &NewJob<'_>, to: &mut impl Writer) {
     let NewJob { id: _, payload, group, due, priority, max_attempts, every, ttl } = *follower;
     to.bytes(payload);

@@ -1,12 +1,12 @@
 //! Effects: what the module replicates and writes to the AOF instead of commands.
 //!
 //! An effect contains the results of a command: IDs, tokens, absolute times. It also contains `at`, the time at which
-//! the server ran the command. What an effect does depends only on the queue and the effect. So two queues with the
-//! same effects have the same bytes, whatever the clocks of their servers say. The server that runs a command changes
-//! its own queue by the same effect.
+//! the server ran the command. What an effect does depends only on the queue and the effect. So after the same effects,
+//! two queues have the same bytes, whatever the clocks of their servers say. The server that runs a command changes its
+//! own queue by the same effect.
 //!
-//! `at` determines whether a lease had expired when its job moved (the counter `expired_leases`), and whether a command
-//! made a job due at once ([`State::Ready`]).
+//! `at` determines whether the lease of the changed job had expired (the counter `expired_leases`), and whether the job
+//! is due at once ([`State::Ready`]).
 
 use super::ids::AutoId;
 use super::job::{Record, State};
@@ -34,13 +34,13 @@ pub enum Change<'a> {
         /// Whether the queue generated the ID.
         generated: bool,
         /// AGAIN. If the queue has a waiting job with this ID, that job gets the payload and the TTL of this push. If
-        /// it has a claimed job with this ID, this push waits behind that job.
+        /// the queue has a claimed job with this ID, this push waits behind that job.
         again: bool,
     },
     /// Changes the job with this ID.
     Job { id: &'a [u8], change: JobChange<'a> },
-    /// Makes taken units of RATE and GROUPRATE available again after at most one window. This is needed if the clock
-    /// has stepped back. Also forgets units of GROUPRATE that are available again.
+    /// If the clock has stepped back, makes taken units of RATE and GROUPRATE available again after at most one window.
+    /// Also forgets units of GROUPRATE that are available again.
     SettleRate,
     /// Makes the `count` oldest dead letters ready. If `group` is a name, takes only dead letters of this group.
     Redrive { count: u64, group: Option<&'a [u8]> },
@@ -52,8 +52,8 @@ pub enum Change<'a> {
     RestoreJob(Record<'a>),
     /// AOF rewriting: restores a push that waits behind the job with the same ID.
     RestoreFollower(NewJob<'a>),
-    /// AOF rewriting: restores taken units of RATE (`None`) or of a group, in the order of time. Units of RATE are
-    /// restored after `Configure`. Units of groups are restored after the jobs.
+    /// AOF rewriting: restores taken units of a group, or of RATE if `group` is `None`. These effects are in the order
+    /// of `back_at`. Effects of RATE follow `Configure`. Effects of groups follow the jobs.
     RestoreUnits { group: Option<&'a [u8]>, taken: Taken },
     /// AOF rewriting: restores the turn of a group. Groups are restored in the order of their turns.
     RestoreTurn { group: &'a [u8] },
@@ -213,7 +213,7 @@ impl Queue {
         self.change_job(slot, at, change).then_some(Effect { at, change: Change::Job { id, change } })
     }
 
-    /// Applies a change that fits the job. `sink` gets the effect.
+    /// Applies a change that the job's state allows. `sink` gets the effect.
     pub(super) fn carry_out(
         &mut self,
         slot: u32,

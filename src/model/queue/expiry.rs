@@ -1,13 +1,13 @@
 //! TTL: when a job expires, and how expired jobs are dropped.
 //!
 //! A ready or delayed job expires when its TTL ends. A claim or the upkeep then drops the job. A recurring job is not
-//! removed, but waits for its next occurrence. Until a claim or the upkeep acts, the expired job counts in its state. A
-//! claim drops only expired jobs that would be served first, at most [`DROPPED_BY_CLAIM`].
+//! removed, but waits for its next occurrence. Until a claim or the upkeep acts, the expired job still counts as ready
+//! or delayed. A claim drops only expired jobs that would be served first, at most [`DROPPED_BY_CLAIM`].
 //!
-//! [`Queue::expiries`] has an entry for each job on which the upkeep must act:
+//! [`Queue::expiries`] contains the following jobs, each with the time at which the upkeep must act:
 //!
-//! - jobs with a TTL: when the TTL ends. For a claimed job whose lease expires later: when the lease expires.
-//! - jobs in [`TreeId::Spent`] with a follower (AGAIN): when the lease expires, and the job becomes a dead letter.
+//! - a job with a TTL: when the TTL ends, or when the job's lease expires, if that is later,
+//! - a job in [`TreeId::Spent`] with a follower (AGAIN): when the lease expires, because the job becomes a dead letter.
 
 use super::effect::{Effect, JobChange};
 use super::job::State;
@@ -41,7 +41,7 @@ impl Queue {
         }
     }
 
-    /// Adds a job to `expiries` after it entered its tree or got a follower.
+    /// Adds a job to `expiries`. Must be called after the job's tree or follower has changed.
     pub(super) fn link_expiry(&mut self, slot: u32) {
         let expiry = self.expiry(slot);
         if expiry != NEVER {
@@ -49,7 +49,7 @@ impl Queue {
         }
     }
 
-    /// Removes a job from `expiries` before it leaves its tree or gets a follower.
+    /// Removes a job from `expiries`. Must be called before the job's tree or follower changes.
     pub(super) fn unlink_expiry(&mut self, slot: u32) {
         if !self.expiries.is_empty() {
             self.expiries.remove(&(self.expiry(slot), slot));
@@ -75,7 +75,7 @@ impl Queue {
         self.first_expiry().is_some_and(|first| first <= at)
     }
 
-    /// Whether the job that is served first has expired. A claim must drop this job first. O(log n).
+    /// Whether the next job to serve has expired. A claim must drop this job before it gets another one. O(log n).
     pub fn is_held_up(&self, now: Millis) -> bool {
         let slot = if self.has_expired(now) { self.best_ready(now) } else { NIL };
         slot != NIL && self.is_expired(slot, now)

@@ -1,8 +1,8 @@
 //! ZQ.ACK, ZQ.NACK and ZQ.EXTEND: the commands that need a token.
 //!
 //! A token is valid until its job is acknowledged, NACKed, claimed again, redriven or replaced. So a token stays valid
-//! when its lease expires, and even when its job then becomes a dead letter. After the lease has expired, a push with
-//! AGAIN also ends the token.
+//! when its lease expires, even if the job becomes a dead letter. After the lease has expired, a push with AGAIN also
+//! ends the token.
 
 use super::effect::{Effect, JobChange};
 use super::job::{MAX_ERROR, State};
@@ -39,8 +39,8 @@ impl Queue {
 
     /// NACKs a job. Returns `None` if the token is not valid. O(log n).
     ///
-    /// After its last attempt, the job becomes a dead letter, unless the attempt is free. A recurring job waits for its
-    /// next occurrence instead. [`Nack::Dead`] makes any job a dead letter.
+    /// If the attempt counts and was the last one, the job becomes a dead letter. A recurring job waits for its next
+    /// occurrence instead. [`Nack::Dead`] makes any job a dead letter.
     pub fn nack<'a>(
         &mut self,
         now: Millis,

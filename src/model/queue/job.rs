@@ -23,7 +23,7 @@ pub enum State {
     Delayed = 1,
     /// A worker holds a lease on the job.
     Claimed = 2,
-    /// The job is a dead letter: it has no attempts left, or NACK made it one.
+    /// The job is a dead letter: it has no attempts left, or a NACK made it a dead letter.
     Dead = 3,
 }
 
@@ -63,7 +63,7 @@ impl Recurrence {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ttl {
-    /// The TTL in ms, 1 ..= [`MAX_TIME`]. It begins at the due time that PUSH, RESCHEDULE, REDRIVE or an ACK (EVERY)
+    /// The TTL in ms, 1 ..= [`MAX_TIME`]. It counts from the due time that PUSH, RESCHEDULE, REDRIVE or an ACK (EVERY)
     /// sets.
     pub ttl: Millis,
     /// The end of the TTL. Retries do not change this time.
@@ -78,7 +78,7 @@ impl Ttl {
 
 /// The maximum length of a worker's name in bytes.
 pub const MAX_WORKER: usize = 255;
-/// The maximum length of an error text in bytes. Longer texts are cut off.
+/// The maximum length of an error text in bytes. Longer texts are truncated.
 pub const MAX_ERROR: usize = 1024;
 
 /// The optional texts and times of a job. If absent, a time is 0, and a text is empty.
@@ -88,8 +88,8 @@ pub struct Extras<'a> {
     pub claimed: Millis,
     /// The time of the last failure: a NACK, or the expiry of a lease.
     pub failed: Millis,
-    /// If ACK (EVERY), NACK with FREE or RESCHEDULE made the job wait: the time since which the job waits. 0 if another
-    /// field has this time. A claim sets this field to 0.
+    /// The time at which an ACK or the end of a TTL (EVERY), a NACK with FREE or a RESCHEDULE made the job wait. 0 in
+    /// all other cases.
     pub since: Millis,
     /// The worker of the last claim, at most [`MAX_WORKER`] bytes.
     pub worker: &'a [u8],
@@ -231,15 +231,15 @@ impl Job {
         self.timing = Timing::boxed(self.recurrence(), ttl);
     }
 
-    /// Restarts the TTL at another due time. Does nothing if the job has no TTL.
+    /// Restarts the TTL at `due`. Does nothing if the job has no TTL.
     pub fn count_ttl_from(&mut self, due: Millis) {
         if let (Some(ttl), Some(timing)) = (self.ttl(), &mut self.timing) {
             timing.ttl = Ttl::from(due, ttl.ttl);
         }
     }
 
-    /// Returns the time at which the job's TTL ends. If the job has missed its occurrence, returns the time at which
-    /// the TTL of the next occurrence ends.
+    /// Returns the time at which the job's TTL ends. If the job [has missed](Job::has_missed) its occurrence, returns
+    /// the time at which the TTL of the next occurrence ends.
     pub fn expires(&self, now: Millis, settings: &Settings) -> Option<Millis> {
         let ttl = self.ttl()?;
         let next = self.has_missed(now).then(|| Ttl::from(self.back_at(settings), ttl.ttl));
@@ -275,7 +275,7 @@ impl Job {
         self.is_exhausted_after(self.attempts)
     }
 
-    /// Whether a NACK can make the job wait for another attempt. `attempt` tells whether the attempt counts.
+    /// Whether a NACK can make the job wait for another attempt. `attempt` tells whether the present attempt counts.
     pub fn may_retry(&self, attempt: Attempt) -> bool {
         match attempt {
             Attempt::Counts => !self.exhausted(),
@@ -288,7 +288,7 @@ impl Job {
         self.max_attempts != 0 && attempts >= self.max_attempts
     }
 
-    /// Returns the tree of the job while it is claimed.
+    /// Returns the tree that the job enters when a worker claims it.
     pub fn claimed_tree(&self, settings: &Settings) -> TreeId {
         match (self.exhausted(), self.recurrence()) {
             (true, Some(_)) => TreeId::Recurring,
@@ -303,8 +303,8 @@ impl Job {
         if due <= at { TreeId::Ready } else { self.delayed_tree(due) }
     }
 
-    /// Returns the tree of the job if `due` is in the future. A recurring job without attempts waits for an occurrence.
-    /// All other jobs wait for a retry or for their first attempt.
+    /// Returns the tree that the job enters if `due` is in the future: [`TreeId::Upcoming`] for a recurring job that
+    /// waits for an occurrence, [`TreeId::Delayed`] for all other jobs.
     pub fn delayed_tree(&self, due: Millis) -> TreeId {
         let is_occurrence = self.recurrence().is_some_and(|recurrence| recurrence.anchor == due);
         if is_occurrence && self.attempts == 0 { TreeId::Upcoming } else { TreeId::Delayed }
@@ -326,14 +326,14 @@ impl Job {
         TreeId::OF_LEASES.contains(&self.node.tree) && self.node.time <= now
     }
 
-    /// Whether the job has missed its occurrence: the lease of the last attempt has expired, and no effect has moved
-    /// the job since then. The job waits for its next occurrence, or is due for it.
+    /// Whether a recurring job has missed its occurrence: the lease of the occurrence's last attempt has expired, and
+    /// no effect has moved the job since then.
     pub fn has_missed(&self, now: Millis) -> bool {
         self.node.tree == TreeId::Recurring && self.node.time <= now
     }
 
-    /// Returns the time of the last claim. 0: never, or unknown. Usually the token contains this time. If the clock had
-    /// stepped back, or if the claim took very many jobs, the note contains this time.
+    /// Returns the time of the last claim. 0: never, or unknown. Usually the token contains this time. Otherwise,
+    /// `extras` contain it.
     pub fn claimed(&self, extras: Extras<'_>) -> Millis {
         if extras.claimed != 0 { extras.claimed } else { self.token / 1000 }
     }
@@ -403,8 +403,8 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Returns the job with defaults for all optional parts. If the ID is a generated one, the default of `created` is
-    /// the time in the ID. Otherwise, it is the due time of a waiting job, or 0.
+    /// Returns the job with defaults for all optional parts. If the ID has the form of a generated ID, the default of
+    /// `created` is the time in the ID. Otherwise, the default is the due time for a waiting job, and 0 for other jobs.
     pub fn bare(&self) -> Record<'a> {
         let Record { id, payload, state, time, priority, seq, .. } = *self;
         let created = match (AutoId::parse(id), state) {

@@ -23,7 +23,7 @@ impl Queue {
     /// Changes the due time or the priority of a waiting job. `None` keeps the value. Returns `None` if the job is
     /// missing, claimed or a dead letter, and `Some(None)` if nothing changes. O(log n).
     ///
-    /// A job with an expired lease can be ready or delayed. The token of that lease stays valid.
+    /// If the job's lease has expired, the token of that lease stays valid.
     pub fn reschedule<'a>(
         &mut self,
         now: Millis,
@@ -50,9 +50,9 @@ impl Queue {
         self.decide(slot, at, id, JobChange::Reschedule { due, priority }).map(Some)
     }
 
-    /// Makes up to `count` dead letters ready, oldest first. If `group` is a name, takes only dead letters of this
-    /// group. Stops when MAXLEN allows no more jobs. Resets the attempts of these jobs to 0. Returns `None` if no job
-    /// became ready. O(log n) per job.
+    /// Makes up to `count` dead letters ready, oldest first, and resets their attempts to 0. If `group` is a name,
+    /// takes only dead letters of this group. Stops when MAXLEN allows no more jobs. Returns `None` if no job became
+    /// ready. O(log n) per job.
     pub fn redrive<'a>(&mut self, now: Millis, group: Option<&'a [u8]>, count: u64) -> Option<Effect<'a>> {
         let at = now.min(MAX_NOW);
         let dead = self.count_of(group.map(|name| self.roots_of(name)), at, State::Dead);

@@ -1,14 +1,16 @@
-//! A queue (`zeitqueue`): timers, delayed, priority and reliable queues in one value. The code uses no server, no clock
-//! and no I/O: the current time is always the parameter `now`.
+//! A queue (`zeitqueue`): one value is a timer, a delay queue, a priority queue and a reliable queue. The code uses no
+//! server, no clock and no I/O: the current time is always the parameter `now`.
 //!
 //! # Terms
 //!
 //! - A claim gives a worker a *lease* on a job, and a *token*. The lease expires at its *deadline*. ACK, NACK and
 //!   EXTEND need the token.
+//! - The queue numbers its pushes. A job has the *push number* of its push.
 //! - The *serving order* is the order in which claims take ready jobs: by priority, due time and push number. AGING and
-//!   ORDERED change this order ([`tree`]). A job's *push number* is its number among the pushes of the queue.
+//!   ORDERED change this order ([`tree`]).
 //! - A job with EVERY is *recurring*: after an ACK, it waits for its next *occurrence*.
-//! - A *dead letter* is a job in the state `Dead`. It is not served.
+//! - A *dead letter* is a job in the state `Dead`. Claims do not take dead letters.
+//! - The *upkeep* acts on a queue without a command. For example, it drops expired jobs ([`wake`]).
 //!
 //! # Time alone changes nothing
 //!
@@ -40,7 +42,8 @@
 //! The jobs in one state are in parts of a few trees. [`query::parts`] lists these parts. Every read of a state uses
 //! this list.
 //!
-//! If the clock steps back, a job in `Ready` stays ready. A job in another tree may be delayed or claimed again.
+//! If the clock steps back, a job in `Ready` stays ready. A job in another tree may return to its earlier state,
+//! delayed or claimed.
 //!
 //! # Only effects change a queue
 //!
@@ -56,16 +59,16 @@
 //! # Expired jobs, and pushes behind a claim
 //!
 //! If the TTL of a job has ended, a claim or the upkeep drops the job with an effect ([`expiry`]). Until then, the job
-//! counts in its state. A push with AGAIN can wait behind a claim ([`again`]). The effect that ends the claim makes
-//! this push a job.
+//! still counts as ready or delayed. A push with AGAIN can wait behind a claim ([`again`]). The effect that ends the
+//! claim makes this push a job.
 //!
 //! # Times and limits
 //!
 //! All times are Unix milliseconds, and all durations are milliseconds: 0 ..= [`MAX_TIME`]. The commands reject values
 //! that are out of range. The functions of this module clamp such values, and never panic.
 //!
-//! If the clock steps back by an hour, a delayed job waits an hour longer, and a lease lasts an hour longer. But taken
-//! units of RATE become available again after at most one window, because the next claim corrects their times.
+//! If the clock steps back by an hour, a delayed job waits an hour longer, and a lease lasts an hour longer. But the
+//! next claim corrects the times of taken units of RATE, so these units become available again within one window.
 //!
 //! # Costs
 //!
@@ -76,7 +79,7 @@
 //! | each job | a slot of 88, 10 in the index, and one allocation for ID and payload |
 //! | EVERY, TTL, or both | 32 in a second allocation |
 //! | a TTL | 24 in the set of jobs that expire |
-//! | a note: a failure, or a worker with a name | 70 and the texts |
+//! | a note, after a failure or a claim by a worker with a name | 70 and the texts |
 //! | a claimed job in `Retrying` or `Recurring` | 64, with a group 128 |
 //!
 //! The memory of removed jobs is freed, whatever the order of removal (`model/chunks.rs`).

@@ -14,17 +14,18 @@ pub(super) enum TreeId {
     /// A command made the job due at once: a push, a NACK without delay, REDRIVE.
     Ready = 0,
     Delayed = 1,
-    /// The job is claimed and has attempts left. Without BACKOFF, it is due again when its lease expires.
+    /// The job is claimed and has attempts left, and BACKOFF is off. When the lease expires, the job is due again.
     Claimed = 2,
-    /// The job is claimed, and this is its last attempt. When its lease expires, it becomes a dead letter.
+    /// The job is claimed, and this is its last attempt. When the lease expires, the job becomes a dead letter.
     Spent = 3,
     Dead = 4,
-    /// The job is claimed and has attempts left. When its lease expires, it waits for BACKOFF ([`super::returns`]).
+    /// The job is claimed and has attempts left, and BACKOFF is on. When the lease expires, the job waits for the delay
+    /// of BACKOFF ([`super::returns`]).
     Retrying = 5,
-    /// The job is recurring and claimed, and this is the last attempt of its occurrence. When its lease expires, it
-    /// waits for its next occurrence.
+    /// The job is recurring and claimed, and this is the last attempt of its occurrence. When the lease expires, the
+    /// job waits for its next occurrence.
     Recurring = 6,
-    /// The job is recurring and waits for an occurrence. With ORDERED, it does not keep its group closed.
+    /// The job is recurring and waits for an occurrence. With ORDERED, such a job does not block its group.
     Upcoming = 7,
     /// The entries ([`super::returns`]) of the jobs in `Retrying`.
     Retries = 8,
@@ -61,7 +62,7 @@ impl TreeId {
         }
     }
 
-    /// Returns the second tree of the jobs in this tree ([`super::returns`]).
+    /// If the jobs in this tree have entries in a second tree ([`super::returns`]), returns the second tree.
     pub fn second(self) -> Option<TreeId> {
         match self {
             TreeId::Retrying => Some(TreeId::Retries),
@@ -70,7 +71,7 @@ impl TreeId {
         }
     }
 
-    /// Whether the items of this tree are returns. The items of the other trees are jobs.
+    /// Whether the items of this tree are entries ([`super::returns`]) instead of jobs.
     pub fn is_of_returns(self) -> bool {
         matches!(self, TreeId::Retries | TreeId::Recurrences)
     }
@@ -82,7 +83,7 @@ impl TreeId {
     }
 }
 
-/// The roots of the trees of the queue, of a group, or of all groups.
+/// The roots of one set of trees: the set of the queue, of a group, or of all groups.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Roots([u32; 10]);
 

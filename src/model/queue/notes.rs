@@ -1,5 +1,5 @@
-//! Notes: the worker, the error text, and some times of a job. Most jobs have no note. So a flag of the job tells
-//! whether it has one.
+//! Notes: the worker, the error text, and some times of a job. Most jobs have no note, so a flag of the job tells
+//! whether there is one.
 
 use super::job::{Extras, Job};
 use super::{Millis, Queue};
@@ -40,7 +40,7 @@ impl Note {
     }
 
     /// Sets the worker's name, at most [`MAX_WORKER`](super::MAX_WORKER) bytes, and the error text. `None` keeps the
-    /// text.
+    /// old name or text.
     pub fn set_words(&mut self, worker: Option<&[u8]>, error: Option<&[u8]>) {
         let old = self.extras();
         let (worker, error) = (worker.unwrap_or(old.worker), error.unwrap_or(old.error));

@@ -6,7 +6,7 @@ const MOST: usize = 8;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Priorities {
     counts: Vec<(i32, u32)>,
-    /// The number of jobs whose priority is not in `counts`. While it is not 0, `counts` gets no new priority.
+    /// The number of jobs whose priority is not in `counts`. While `others` is not 0, `counts` gets no new priority.
     others: u32,
 }
 

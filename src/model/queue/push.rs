@@ -22,7 +22,7 @@ pub struct Push<'a> {
     /// TTL, in ms. 0 is the same as `None`.
     pub ttl: Option<Millis>,
     pub replace: bool,
-    /// AGAIN: the push is accepted even if the queue has a job with the same ID. Needs an ID, and excludes `replace`.
+    /// AGAIN: pushes even if the queue has a job with the same ID. Needs an ID, and excludes `replace`.
     pub again: bool,
 }
 
@@ -62,8 +62,8 @@ impl NewJob<'_> {
     }
 }
 
-/// The queue has MAXLEN jobs. Dead letters do not count. Pushes that wait behind a claim count. Without MAXLEN, the
-/// limit is four billion jobs.
+/// The queue already has MAXLEN jobs. Dead letters do not count. Pushes that wait behind a claim count. Without MAXLEN,
+/// the limit is four billion jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 

@@ -1,5 +1,5 @@
-//! Queries about the jobs of a tree: all jobs, the jobs up to a time, or the jobs after it. Counting these jobs, or
-//! finding the one to serve first, takes O(log n). Listing them takes O(log n) per job.
+//! Queries about the jobs of a tree: all jobs, the jobs up to a time, or the jobs after that time. Counting these jobs,
+//! or finding the one to serve first, takes O(log n). Listing them takes O(log n) per job.
 
 use super::Millis;
 use super::groups::Member;
@@ -19,8 +19,8 @@ pub(super) enum Part {
     After,
 }
 
-/// Returns the parts of trees that contain the jobs in a state. For [`State::Delayed`], the parts of `Retries` and
-/// `Recurrences` also contain claimed jobs.
+/// Returns the trees with jobs in a state, and the part of each tree that contains these jobs. For [`State::Delayed`],
+/// the parts of `Retries` and `Recurrences` also contain claimed jobs.
 pub(super) fn parts(state: State) -> &'static [(TreeId, Part)] {
     match state {
         State::Ready => &[
@@ -98,8 +98,8 @@ impl<'a> JobTree<'a> {
         (first != NIL).then(|| (key(self.node(first)), self.job(first)))
     }
 
-    /// Returns the first time in the tree for which `holds` is true. `holds` must then also be true for all later
-    /// times. Calls `holds` O(log n) times.
+    /// Returns the first time in the tree for which `holds` is true. If `holds` is true for a time, it must be true for
+    /// all later times. Calls `holds` O(log n) times.
     pub fn first_where(self, holds: impl Fn(Millis) -> bool) -> Option<Millis> {
         let (mut root, mut first) = (self.root, None);
         while root != NIL {
@@ -198,10 +198,10 @@ thread_local! {
 /// Lists the items of a tree in the order of their keys.
 pub(super) struct ByTime<'a, I> {
     items: &'a I,
-    /// A stack of items that are still to be listed, with the next item on top. After each item, its right subtree is
-    /// listed.
+    /// A stack of items that are still to be listed, with the next item on top. After each item, the iterator lists the
+    /// item's right subtree.
     path: Vec<u32>,
-    /// Subtrees whose first deadline is later than this time are not listed.
+    /// The iterator skips subtrees whose first deadline is later than this time.
     leases_until: Millis,
 }
 

@@ -113,8 +113,8 @@ impl RateLog {
         }
     }
 
-    /// Adds units. They must not become available earlier than any unit in the log. An entry has at most [`MAX_TIME`]
-    /// units. Only a forged queue can have more units with the same time.
+    /// Adds units. `back_at` must not be before the last entry's time. An entry has at most [`MAX_TIME`] units. Only a
+    /// forged queue can exceed this limit.
     fn add(&mut self, back_at: Millis, units: u64) {
         match self.taken.back_mut() {
             Some(last) if last.back_at == back_at => {

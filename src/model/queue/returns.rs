@@ -4,10 +4,10 @@
 //! occurrence. The time at which these jobs are due again follows from the job and the settings ([`Job::back_at`]). So
 //! no effect is needed when the lease expires.
 //!
-//! Like all trees of claimed jobs, these two trees are ordered by deadline. So each job in them also has an entry, a
-//! [`Return`], in a second tree ([`TreeId::OF_RETURNS`]). The second tree is ordered by the time at which jobs are due
-//! again. BACKOFF and JITTER make the two orders differ. A job with a group has two entries: in a tree of its group,
-//! and in a tree of all groups.
+//! Like all trees of claimed jobs, these two trees are ordered by deadline. But BACKOFF and JITTER can change the order
+//! in which jobs are due again. So each job in the two trees also has an entry, a [`Return`], in a second tree
+//! ([`TreeId::OF_RETURNS`]). The second tree is ordered by the time at which jobs are due again. A job with a group has
+//! two entries: in a tree of its group, and in a tree of all groups.
 
 use super::groups::root_mut;
 use super::job::Job;
@@ -17,7 +17,7 @@ use super::{Millis, Queue, Settings};
 use crate::model::chunks::{Chunks, NIL};
 use crate::model::time;
 
-/// The entry of a job in a second tree. The time of `node` is [`Job::back_at`].
+/// A job's entry in one of [`TreeId::OF_RETURNS`]. The time of `node` is [`Job::back_at`].
 #[derive(Clone, Debug)]
 pub(super) struct Return {
     pub node: JobNode,

@@ -31,11 +31,11 @@ pub struct Settings {
     pub group_rate: Option<Rate>,
     /// ORDERED: the jobs of a group are served in the order of push numbers, one at a time.
     pub ordered: bool,
-    /// JITTER: up to this percentage, 0 ..= 100, is added to BACKOFF at random.
+    /// JITTER: BACKOFF grows by a random part of at most this percentage, 0 ..= 100.
     pub jitter: u32,
     /// DEADLEN: the maximum number of dead letters.
     pub deadlen: u64,
-    /// DEADTTL, in ms: how long a dead letter is kept.
+    /// DEADTTL, in ms: how long the queue keeps a dead letter.
     pub deadttl: Millis,
 }
 

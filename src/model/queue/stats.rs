@@ -23,9 +23,9 @@ pub struct Counters {
     pub replaced: u64,
     /// Recurring jobs that got their next occurrence after an ACK, or after an occurrence expired (TTL).
     pub recurred: u64,
-    /// An occurrence of a recurring job counts if its last attempt failed. If the lease of this attempt expired, the
-    /// occurrence is counted when an effect moves the job. [`Queue::stats`] adds the occurrences that are not counted
-    /// yet.
+    /// An occurrence (EVERY) counts if the last attempt of the occurrence failed. If the lease of this attempt expired,
+    /// the occurrence is counted when an effect moves the job. [`Queue::stats`] adds the occurrences that are not
+    /// counted yet.
     pub missed: u64,
     pub cleaned: u64,
     /// Dead letters removed because of DEADLEN and DEADTTL.
@@ -70,7 +70,7 @@ pub const STORED_STATES: usize = 5;
 /// The stats of a queue at `now`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stats {
-    /// Including jobs that PAUSED, CONCURRENCY or RATE keeps from being claimed.
+    /// A job counts even if PAUSED, CONCURRENCY or RATE prevents its claim.
     pub ready: u64,
     pub delayed: u64,
     pub claimed: u64,
@@ -98,8 +98,8 @@ impl Queue {
         firsts.filter(|&(time, part)| part == Part::All || time <= now).map(|(time, _)| time).min()
     }
 
-    /// Returns the number of jobs in each stored state: ready, delayed, claimed, claimed for the last time, dead. A job
-    /// that is claimed for the last time becomes a dead letter when its lease expires. O(1).
+    /// Returns the number of jobs that the last effect left ready, delayed, claimed, spent or dead. A *spent* job is
+    /// claimed and becomes a dead letter when its lease expires. O(1).
     pub fn stored_states(&self) -> [u64; STORED_STATES] {
         let count = |tree| self.count_all(tree);
         [
@@ -111,8 +111,8 @@ impl Queue {
         ]
     }
 
-    /// Returns the earliest due time of all jobs. A claimed job counts with the time at which it is due again. O(log
-    /// n).
+    /// Returns the earliest due time of all jobs. The due time of a claimed job is the time at which the job is due
+    /// again. O(log n).
     pub fn first_due(&self) -> Option<Millis> {
         self.oldest_ready(NEVER)
     }

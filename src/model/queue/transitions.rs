@@ -1,5 +1,5 @@
 //! The changes of a job. Commands and replicated effects share them. [`Queue::change_job`] checks whether a change is
-//! allowed. The other functions rely on their callers. `at` is the clock of the server that ran the command.
+//! allowed. The other functions do not check. `at` is the time at which the server ran the command.
 
 use super::effect::JobChange;
 use super::groups::root_mut;
@@ -24,7 +24,7 @@ pub enum Attempt {
     Counts,
     /// FREE: the attempt does not count.
     Free,
-    /// The attempt was the last one of a recurring job. The job waits for its next occurrence, with 0 attempts.
+    /// The attempt was the last one of an occurrence (EVERY). The job waits for its next occurrence, with 0 attempts.
     Last,
 }
 
@@ -39,7 +39,7 @@ impl Queue {
     }
 
     /// Carries out a push. `auto` is the ID if the queue generated it. `same` is the slot of the job with the same ID.
-    /// With `again`, a push changes a waiting job, or waits behind a claimed job. Otherwise, it replaces the job.
+    /// With `again`, a push changes a waiting job, or waits behind a claimed job. Otherwise, the push replaces the job.
     pub(super) fn enter(&mut self, at: Millis, new: &NewJob<'_>, auto: Option<AutoId>, again: bool, same: Option<u32>) {
         match same.filter(|_| again).map(|slot| (slot, self.state_of(slot, at))) {
             Some((slot, State::Claimed)) => return self.follow(slot, new),
@@ -56,10 +56,11 @@ impl Queue {
         self.enter_instead(at, new, same);
     }
 
-    /// Adds a job instead of the job in the slot `old`.
+    /// Adds a job. If `old` is a slot, first removes the job in this slot.
     fn enter_instead(&mut self, at: Millis, new: &NewJob<'_>, old: Option<u32>) {
         self.forget_units(at);
-        // If the old job is the only one of its group, removing it ends the hold of the group.
+        // The removal of the only job in a group ends the group's hold. So this function restores the hold of the new
+        // job's group.
         let held_until = old.and_then(|_| self.held_until(new.group));
         if let Some(old) = old {
             self.discard(old, at);
@@ -218,16 +219,16 @@ impl Queue {
         }
     }
 
-    /// Makes a job wait for its next occurrence. If a push waits behind the job, the job gets the payload and the TTL
-    /// of that push.
+    /// Prepares a recurring job for its next occurrence at `due`. If a push waits behind the job, the job gets the
+    /// payload and the TTL of that push.
     fn recur(&mut self, slot: u32, due: Millis) {
         self.jobs[slot].attempts = 0;
         self.take_on(slot);
         self.anchor(slot, due);
     }
 
-    /// Makes a recurring job wait for its next occurrence. The present occurrence is done or has expired. The job must
-    /// be in no tree.
+    /// After an ACK or the end of the TTL, makes a recurring job wait for its next occurrence. The job must be in no
+    /// tree.
     fn begin_again(&mut self, slot: u32, at: Millis, due: Millis) {
         tick(&mut self.counters.recurred);
         self.wait_since(slot, at);
@@ -236,7 +237,8 @@ impl Queue {
         self.make_due(slot, at, due);
     }
 
-    /// Gives a waiting job another payload and TTL, and ends its token. The job keeps its due time.
+    /// Gives a waiting job the payload and the TTL of a push with AGAIN, and ends the job's token. The job keeps its
+    /// due time.
     fn renew(&mut self, slot: u32, at: Millis, new: &NewJob<'_>) {
         self.change_waiting(slot, at, None, |queue, due| {
             queue.drop_follower(slot);
@@ -245,7 +247,7 @@ impl Queue {
         });
     }
 
-    /// Changes a waiting job. The job is due at `due`, or at the same time as before. `change` gets this time.
+    /// Changes a waiting job, and sets its due time to `due`. `None` keeps the due time. `change` gets the due time.
     fn change_waiting(&mut self, slot: u32, at: Millis, due: Option<Millis>, change: impl FnOnce(&mut Queue, Millis)) {
         let job = &self.jobs[slot];
         // If the lease has expired, the job is due at the deadline, or later ([`Job::back_at`]).
@@ -376,9 +378,9 @@ impl Queue {
         job.count_ttl_from(due);
     }
 
-    /// Removes a job from its trees before a change. After the change, [`put`](Self::put) must add the job to a tree.
-    /// If the job's lease has expired, counts the expired lease, and stores the deadline as the time of the last
-    /// failure.
+    /// Removes a job from its trees before a change. After the change, the caller adds the job to a tree with
+    /// [`put`](Self::put). If the job's lease has expired, counts the expired lease, and stores the deadline as the
+    /// time of the last failure.
     fn lapse(&mut self, slot: u32, at: Millis) {
         self.unlink(slot);
         if self.count_lapse(slot, at) {
@@ -409,7 +411,7 @@ impl Queue {
         has_lapsed
     }
 
-    /// Counts a claim that ends because its job is replaced or cancelled.
+    /// If a job that is replaced or cancelled is claimed, counts the revoked claim.
     fn revoke(&mut self, slot: u32, at: Millis) {
         if self.state_of(slot, at) == State::Claimed {
             tick(&mut self.counters.revoked);
@@ -442,7 +444,7 @@ impl Queue {
         slot
     }
 
-    /// Removes a job. A push that waits behind it becomes a job.
+    /// Removes a job. If a push waits behind the job, the push becomes a job.
     fn leave(&mut self, slot: u32, at: Millis) {
         let Some(follower) = self.take_follower(slot).filter(|_| self.has_push_numbers()) else {
             return self.discard(slot, at);

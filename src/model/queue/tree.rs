@@ -25,7 +25,7 @@ pub(super) trait Item: Sized + 'static {
     fn node(&self) -> &JobNode;
     fn node_mut(&mut self) -> &mut JobNode;
 
-    /// Returns the slot of the job. `number` is the number of this item.
+    /// Returns the slot of this item's job. `number` is the number of this item.
     fn job(&self, number: u32) -> u32 {
         number
     }
@@ -35,16 +35,16 @@ pub(super) trait Item: Sized + 'static {
         0
     }
 
-    /// Whether trees of this type can store the serving order.
+    /// Whether trees of such items can store the serving order.
     const SERVED: bool = true;
 
-    /// Whether the tree of this item stores the serving order. If not, its items do not store a best item.
+    /// Whether the tree of this item stores the serving order. If not, the items of the tree do not store a best item.
     fn is_served(&self) -> bool {
         Self::SERVED
     }
 
-    /// Updates the aggregates of `root` from its children, except the size and the best item. Returns whether they
-    /// changed.
+    /// Updates the aggregates of `root` from its children, except the size and the best item. Returns whether these
+    /// aggregates changed.
     fn gather(_items: &mut impl Items<Self>, _root: u32) -> bool {
         false
     }
@@ -59,7 +59,7 @@ impl<T, I: IndexMut<u32, Output = T>> Items<T> for I {}
 pub(super) struct ServingOrder {
     /// AGING: waiting for `aging` ms counts as much as one step of priority. If 0, priority always comes first.
     pub aging: Millis,
-    /// ORDERED: the order of push numbers alone.
+    /// ORDERED: push numbers alone determine the order.
     pub by_push: bool,
 }
 
@@ -164,8 +164,8 @@ pub(super) fn insert<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, o
     put(items, root, (slot, key), order, &mut true)
 }
 
-/// Inserts an item into the subtree of `root`. Returns the new root. The caller sets `has_changed` to true. The
-/// function sets it to false if the ancestors of `root` need no update, except for their sizes.
+/// Inserts an item into the subtree of `root`. Returns the new root. The caller sets `has_changed` to true. If the
+/// ancestors of `root` need no update, except for their sizes, the function sets `has_changed` to false.
 fn put<T: Item>(
     items: &mut impl Items<T>,
     root: u32,
@@ -187,14 +187,14 @@ fn put<T: Item>(
     balance(items, root, child, order)
 }
 
-/// Removes an item of the tree. Returns the new root. O(log n).
+/// Removes an item from the tree. Returns the new root. O(log n).
 pub(super) fn remove<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, order: ServingOrder) -> u32 {
     let key = key(items[slot].node());
     take(items, root, (slot, key), order, &mut true)
 }
 
-/// Removes an item from the subtree of `root`. Returns the new root. The caller sets `has_changed` to true. The
-/// function sets it to false if the ancestors of `root` need no update, except for their sizes.
+/// Removes an item from the subtree of `root`. Returns the new root. The caller sets `has_changed` to true. If the
+/// ancestors of `root` need no update, except for their sizes, the function sets `has_changed` to false.
 fn take<T: Item>(
     items: &mut impl Items<T>,
     root: u32,

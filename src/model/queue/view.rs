@@ -51,7 +51,7 @@ impl Queue {
         }
     }
 
-    /// Returns the number of jobs in the same part of several trees. If `group` is `None`, counts the jobs of all
+    /// Returns the total number of jobs in the given part of each tree. If `group` is `None`, counts the jobs of all
     /// groups.
     pub(super) fn count_in(&self, group: Option<&Roots>, trees: &[TreeId], part: Part, now: Millis) -> u64 {
         let trees = trees.iter().flat_map(|&id| self.trees(group, id));
@@ -73,16 +73,16 @@ impl Queue {
         JobTree { items, root: roots[id] }
     }
 
-    /// Returns a tree of one group. If `group` is `None`, returns two trees. Together, they contain the jobs of all
-    /// groups.
+    /// Returns a tree of one group. If `group` is `None`, returns the tree of the jobs without a group and the tree of
+    /// the jobs with a group.
     pub(super) fn trees(&self, group: Option<&Roots>, id: TreeId) -> impl Iterator<Item = JobTree<'_>> + use<'_> {
         let groups = self.groups.as_deref().filter(|_| group.is_none());
         let own = self.tree(group.unwrap_or(&self.roots), id);
         std::iter::once(own).chain(groups.map(|groups| groups.tree_of_all(id, &self.returns)))
     }
 
-    /// Returns the parts of trees that contain the jobs in a state ([`query::parts`]). If `group` is `None`, these are
-    /// trees of all groups.
+    /// Returns the trees with jobs in a state, and the part of each tree that contains these jobs ([`query::parts`]).
+    /// If `group` is `None`, searches the trees of all groups.
     pub(super) fn parts(
         &self,
         group: Option<&Roots>,
@@ -102,13 +102,13 @@ impl Queue {
             .filter(|(tree, _)| tree.root != NIL)
     }
 
-    /// Returns the first time in a tree. If `group` is `None`, searches the trees of all groups.
+    /// Returns the earliest time of an item in a tree. If `group` is `None`, searches the trees of all groups.
     pub(super) fn first_time(&self, group: Option<&Roots>, id: TreeId) -> Option<Millis> {
         self.trees(group, id).filter_map(|tree| Some(tree.first()?.0.0)).min()
     }
 
-    /// Returns the first time in a tree for which `holds` is true. `holds` must then also be true for all later times.
-    /// If `group` is `None`, searches the trees of all groups.
+    /// Returns the first time in a tree for which `holds` is true. If `holds` is true for a time, it must be true for
+    /// all later times. If `group` is `None`, searches the trees of all groups.
     pub(super) fn first_where(
         &self,
         group: Option<&Roots>,
@@ -126,7 +126,7 @@ impl Queue {
         dead.map(|(first, _)| first).min().map_or(NIL, |(_, slot)| slot)
     }
 
-    /// Returns a job at `now`. O(1) expected.
+    /// Returns the data of a job at `now`. O(1) expected.
     pub fn get(&self, now: Millis, id: &[u8]) -> Option<Record<'_>> {
         let slot = self.slot_of(id)?;
         Some(self.view(now.min(MAX_NOW), &self.jobs[slot]))
@@ -138,7 +138,7 @@ impl Queue {
         Some(self.follower(&self.jobs[slot])?.payload)
     }
 
-    /// Returns a job at `now`.
+    /// Returns the data of a job at `now`.
     pub(super) fn view<'a>(&'a self, now: Millis, job: &'a Job) -> Record<'a> {
         let stored = self.record(job);
         let state = job.state(now, &self.settings);
@@ -178,7 +178,7 @@ impl Queue {
     }
 
     /// Lists the jobs in a state: ready jobs in serving order, delayed jobs by due time, claimed jobs by deadline, dead
-    /// letters by the time at which they became dead letters. O(log n) for each job that is read.
+    /// letters by the time at which they became dead letters. O(log n) per job.
     pub fn peek(&self, now: Millis, which: Which<'_>) -> Box<dyn Iterator<Item = Record<'_>> + '_> {
         let now = now.min(MAX_NOW);
         let slots = match which.state {
@@ -190,8 +190,8 @@ impl Queue {
 
     /// Lists the jobs that [`peek`](Self::peek) lists after the job with this ID. O(log n).
     ///
-    /// If priorities, groups or ORDERED determine the serving order, no tree finds the place of that job. The call then
-    /// skips the ready jobs before it, at most `MOST_PASSED`.
+    /// If priorities, groups or ORDERED determine the serving order, no tree finds the place of that job. In this case,
+    /// the call skips the ready jobs before that job, at most `MOST_PASSED`.
     pub fn peek_after(
         &self,
         now: Millis,
@@ -216,7 +216,7 @@ impl Queue {
         Ok(Box::new(slots.map(move |slot| self.view(now, &self.jobs[slot]))))
     }
 
-    /// Whether time alone determines the serving order of a group, or of all jobs.
+    /// Whether the due times alone determine the serving order of a group, or of all jobs if `group` is `None`.
     fn is_served_by_time(&self, group: Option<&[u8]>) -> bool {
         (group.is_some() || self.group_count() <= 1) && !self.order().by_push && self.priorities.are_one()
     }

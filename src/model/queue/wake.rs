@@ -1,7 +1,7 @@
-//! When the module must act on a queue without a command. [`Queue::next_wake`] is for waiting clients: it returns the
-//! next time at which a claim gets a job. [`Queue::next_upkeep`] is for the upkeep. The upkeep drops dead letters
-//! (DEADLEN, DEADTTL) and expired jobs (TTL), and removes groups without jobs. It also announces jobs that became dead
-//! letters because their leases expired.
+//! The times at which the module must act on a queue without a command. [`Queue::next_wake`] returns the next time at
+//! which the module must wake a waiting client. [`Queue::next_upkeep`] returns the next time at which the upkeep must
+//! act. The upkeep drops dead letters (DEADLEN, DEADTTL) and expired jobs (TTL), and removes groups without jobs. It
+//! also announces jobs that became dead letters because their leases expired.
 //!
 //! Without commands, a job or a group can become claimable, but not the reverse. A claim needs a ready job, a free
 //! lease (CONCURRENCY) and a free unit (RATE). If no command changes the queue, each of the three is available from
@@ -36,9 +36,9 @@ impl Queue {
         Some(ready.max(lease).max(unit)).filter(|&at| at <= MAX_NOW)
     }
 
-    /// Returns [`next_opening`](Self::next_opening). If a claim at `now` must first drop expired jobs
-    /// ([`needs_settling`](Self::needs_settling)), returns `now + 1`. So the server can do other work before the next
-    /// claim.
+    /// Returns the time at which to wake a waiting client: [`next_opening`](Self::next_opening), but `now + 1` if a
+    /// claim at `now` must first drop expired jobs. In the second case, the server can do other work before the client
+    /// claims.
     pub fn next_wake(&self, now: Millis) -> Option<Millis> {
         let now = now.min(MAX_NOW);
         let opening = self.next_opening(now)?;
@@ -63,8 +63,8 @@ impl Queue {
         if is_free(next) { next } else { first_where(&is_free) }
     }
 
-    /// Returns the first time after `told` at which a job becomes a dead letter because its lease expires. `told` is
-    /// the time up to which dead letters have been announced. O(log n).
+    /// Returns the first time after `told` at which a job becomes a dead letter because its lease expires. The module
+    /// has announced the dead letters up to `told`. O(log n).
     fn next_death(&self, told: Millis) -> Option<Millis> {
         self.first_where(None, TreeId::Spent, |time| time > told)
     }
@@ -98,7 +98,7 @@ impl Queue {
     }
 
     /// Returns the first time at which the upkeep must act if no command changes the queue, or `None`. The time may be
-    /// before `now`. `told` is the time up to which dead letters have been announced. O(log n).
+    /// before `now`. The module has announced the dead letters up to `told`. O(log n).
     pub fn next_upkeep(&self, now: Millis, told: Millis) -> Option<Millis> {
         let now = now.min(MAX_NOW);
         let (most, ttl) = (self.settings.deadlen, self.settings.deadttl);
@@ -111,7 +111,7 @@ impl Queue {
         ages.chain(is_crowded.then_some(now)).chain(self.next_death(told)).chain(forgotten).chain(expired).min()
     }
 
-    /// Returns the time at which the upkeep must forget or settle units of GROUPRATE ([`settle`](Self::settle)).
+    /// Returns the time at which the upkeep must call [`settle`](Self::settle) for units of GROUPRATE.
     fn next_forgetting(&self, now: Millis) -> Option<Millis> {
         let groups = self.groups.as_deref()?;
         let back = groups.first_back()?;

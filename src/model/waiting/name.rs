@@ -2,8 +2,8 @@
 //!
 //! When a key is signalled or created, the server checks all clients that are blocked on it. With thousands of workers
 //! at one queue, this would stop the server for a while. So each client is blocked on a separate name, and the module
-//! can wake it alone. The name is in the slot of the queue, because the server uses the slot of the name to redirect a
-//! blocked client (`MOVED`).
+//! can wake it alone. The name is in the hash slot of the queue's key, because the server redirects a blocked client by
+//! the slot of the name (`MOVED`).
 
 use super::Client;
 
@@ -11,8 +11,9 @@ use super::Client;
 ///
 /// The name contains the key's hash tag. If the key has no hash tag, the name contains the whole key as its hash tag.
 ///
-/// There is one exception: a key without a hash tag that is empty or contains a `}` cannot be a hash tag. In this case,
-/// the name is the key itself. All clients that wait for this key share this name, so the server checks all of them.
+/// There is one exception: an empty key cannot be a hash tag, and neither can a key that contains a `}` but has no hash
+/// tag. For such a key, the name is the key itself. All clients that wait for the key share this name, so the server
+/// checks all of them.
 pub fn name(client: Client, key: &[u8]) -> Vec<u8> {
     let tag = tag(key).unwrap_or(key);
     if tag.is_empty() || tag.contains(&b'}') {

@@ -183,7 +183,8 @@ impl Queue {
         held_until.is_some()
     }
 
-    /// If the job has a group, adds its [`Member`] to the tree of all groups that corresponds to the job's own tree.
+    /// If the job has a group, adds its [`Member`] to the trees of all groups. The job and its member have the same
+    /// `TreeId`.
     pub(in crate::model::queue) fn link_member(&mut self, slot: u32) {
         let Some((groups, member)) = membership(&mut self.groups, &self.jobs[slot]) else { return };
         groups.members[member].node = self.jobs[slot].node.clone();
@@ -238,8 +239,8 @@ impl Queue {
         }
     }
 
-    /// Clears the unit logs of up to [`FORGOTTEN_BY_USE`] groups whose units are all available again. This function is
-    /// called for each pushed job and for each claimed job, so that few such logs use memory.
+    /// Clears the unit logs of up to [`FORGOTTEN_BY_USE`] groups whose units are all available again. The queue calls
+    /// this function for each pushed or claimed job, so that few such logs use memory.
     pub(in crate::model::queue) fn forget_units(&mut self, at: Millis) {
         self.forget_units_of(FORGOTTEN_BY_USE, at);
     }
@@ -263,7 +264,7 @@ impl Queue {
     /// with units that are still taken. Returns the number of changed groups.
     ///
     /// If GROUPRATE has changed or the clock has stepped back, some units may stay taken for longer than one window.
-    /// For some groups, this function makes such units available after one window.
+    /// For a limited number of groups, this function makes such units available after one window.
     pub(in crate::model::queue) fn settle_groups(&mut self, at: Millis) -> usize {
         let Some(rate) = self.settings.group_rate else { return self.forget_units_of(FORGOTTEN_AT_ONCE, NEVER) };
         let mut settled = self.forget_units_of(FORGOTTEN_AT_ONCE, at);
@@ -328,7 +329,7 @@ impl Queue {
     }
 
     /// Appends stored units to the unit log of a group. The units must be appended in the order of their times. Returns
-    /// false, and appends nothing, if a log cannot have these units at this place.
+    /// false, and appends nothing, if [`RateLog::restore`] rejects these units.
     pub(in crate::model::queue) fn restore_units(&mut self, name: &[u8], taken: Taken) -> bool {
         if !RateLog::default().restore(taken) {
             return false;

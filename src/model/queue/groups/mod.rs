@@ -2,7 +2,7 @@
 //!
 //! # The idea
 //!
-//! **Without commands, a group can open but never closes.** A group is *open* if a claim can get a job from it. A
+//! A group is *open* if a claim can get a job from it. **Without commands, a group can open but never closes.** A
 //! closed group opens when a job becomes due, a lease expires, or a unit of GROUPRATE becomes available again. So each
 //! group has one time, `opens`, from which on it is open. Only a command changes this time.
 //!
@@ -25,17 +25,17 @@
 //!
 //! # ORDERED
 //!
-//! The *head* of a group is the job with the lowest push number, without dead letters. A claim gets the head if it is
-//! ready and no job of the group is claimed. So `opens` is the due time of the head, or the latest deadline of the
-//! group's leases if that is later.
+//! The *head* of a group is the job with the lowest push number. Dead letters do not count. A claim gets the head if
+//! the head is ready and no job of the group is claimed. So `opens` is the due time of the head, or the latest deadline
+//! of the group's leases if that is later.
 //!
-//! A recurring job that waits for an occurrence is not the head, because it would keep its group closed until that
-//! occurrence. From that occurrence on, its leases and retries keep the group closed.
+//! A recurring job that waits for an occurrence is not the head. Otherwise, it would keep its group closed until that
+//! occurrence. From that occurrence on, the job's leases and retries keep the group closed.
 //!
 //! # Held groups
 //!
-//! ZQ.HOLD, and NACK with HOLD, set a time before which a group does not open. This time has passed when a claim gets a
-//! job of the group, so the claim clears it. A hold also ends when the group has no job left.
+//! ZQ.HOLD, and NACK with HOLD, set a time before which a group does not open. The next claim that gets a job of the
+//! group clears this time. A hold also ends when the group has no job left.
 //!
 //! # The life of a group
 //!
@@ -43,8 +43,8 @@
 //! *idle*: it has no turn. When all its units are available again, a push, a claim or the upkeep forgets the units and
 //! removes the group.
 //!
-//! A change of GROUPRATE updates only the groups with jobs. The units of an idle group are updated when the group gets
-//! a job, or by the upkeep ([`Queue::settle_groups`]).
+//! A change of GROUPRATE updates only the groups with jobs. The queue updates the units of an idle group when the group
+//! gets a job, or in the upkeep ([`Queue::settle_groups`]).
 
 mod changes;
 mod ring;
@@ -69,8 +69,8 @@ use table::GroupTable;
 /// Later claims and runs continue.
 const SETTLED_AT_ONCE: usize = 128;
 
-/// For each pushed or claimed job, [`Queue::forget_units`] clears the unit logs of at most this number of groups. The
-/// units of these logs are all available again. A claim adds a unit to only one log, so the number of such logs falls.
+/// For each pushed or claimed job, [`Queue::forget_units`] clears at most this number of unit logs whose units are all
+/// available again. A claim adds a unit to only one log, so the number of such logs falls.
 const FORGOTTEN_BY_USE: usize = 2;
 
 /// One claim, or one run of the upkeep, clears the unit logs of at most this number of groups.
@@ -118,7 +118,7 @@ pub(super) struct Group {
     held_until: Millis,
 }
 
-/// The entry of a job in the trees of all jobs with a group.
+/// A job's entry in the trees that contain all jobs with a group.
 #[derive(Clone, Debug)]
 pub(super) struct Member {
     node: JobNode,
@@ -127,8 +127,7 @@ pub(super) struct Member {
 }
 
 impl Item for Member {
-    /// A claim takes a grouped job from the trees of the job's group. So the shared trees, which
-    /// contain the jobs of all groups, need no serving order.
+    /// A claim takes a job from the trees of the job's group. So the trees of all groups need no serving order.
     const SERVED: bool = false;
 
     fn node(&self) -> &JobNode {
@@ -180,12 +179,12 @@ impl Groups {
         self.members.chunks_mut()
     }
 
-    /// Returns the name of the group of a member, or an empty name for `NIL`.
+    /// Returns the name of a member's group. The name is empty if `member` is `NIL`.
     pub fn name_of(&self, member: u32) -> &[u8] {
         if member == NIL { b"" } else { &self.table[self.members[member].group].name }
     }
 
-    /// Whether a unit of any group stays taken for longer than one window from `now`.
+    /// Whether a unit of some group stays taken for longer than one window from `now`.
     pub fn unsettled(&self, rate: Rate, now: Millis) -> bool {
         self.held.last_key_value().is_some_and(|((back, _), _)| *back > rate.horizon(now))
     }

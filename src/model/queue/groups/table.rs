@@ -1,5 +1,5 @@
 //! The store of groups. Jobs refer to their group by number, so a group never moves. The groups are in small chunks,
-//! and an empty chunk is freed. So the memory shrinks with the number of groups.
+//! and the table frees empty chunks. So the memory shrinks with the number of groups.
 
 use super::Group;
 use std::ops::{Index, IndexMut};

@@ -58,8 +58,8 @@ impl Queue {
     }
 
     /// Returns the head of a group, or `NIL`. The head is the job with the lowest push number. Dead letters do not
-    /// count, and neither do recurring jobs that wait for an occurrence. A claimed job does not count if it gets into
-    /// one of these two states when its lease expires. The queue must be ORDERED.
+    /// count, and neither do recurring jobs that wait for an occurrence. A claimed job does not count if it becomes a
+    /// dead letter, or waits for an occurrence, after its lease. The queue must be ORDERED.
     fn head(&self, roots: &Roots) -> u32 {
         [TreeId::Ready, TreeId::Delayed, TreeId::Claimed, TreeId::Retrying]
             .into_iter()
