@@ -243,7 +243,8 @@ class Link:
 
 
 class Backoff:
-    """Waits of 0.1 s, 0.2 s, ... at most 3 s, each shortened at random by up to a third."""
+    """The seconds before each new attempt: 0.1, 0.2, ... at most 3. Each wait is shortened at random by up to a
+    third."""
 
     def __init__(self) -> None:
         self._next = 0.1

@@ -101,7 +101,7 @@ def slot_elsewhere(error: BaseException) -> int | None:
 
 
 def is_refused(error: BaseException) -> bool:
-    """Whether the server is alive, but takes no writes for now. There is then no reason to connect again."""
+    """Whether the server is alive, but takes no writes for now. If so, a new connection would not help."""
     return isinstance(error, exceptions.OutOfMemoryError) or str(error).partition(" ")[0] in _REFUSING
 
 
