@@ -323,7 +323,7 @@ export class QueueCalls<T> {
     return decodeOrNot(this.codec, bytes(reply));
   }
 
-  /** Returns the key of the shard for a group, or for the id of a job without a group. */
+  /** Returns the key of a job's shard. `name`: the group of the job; without a group, its id. */
   #key(name?: string): string {
     const [key = ""] = this.keys;
     if (this.keys.length === 1) return key;
