@@ -407,7 +407,7 @@ impl Drop for Server {
     }
 }
 
-/// Whether every server is compared with its AOF.
+/// Whether every server is compared with its AOF (ZEITSET_AGREE=1).
 fn agrees_always() -> bool {
     std::env::var_os("ZEITSET_AGREE").is_some()
 }
