@@ -211,7 +211,7 @@ export class QueueCalls<T> {
     return called(words, (reply) => (id === undefined ? name : textOrNull(reply)));
   }
 
-  /** If the queue has shards, takes only one id. */
+  /** Removes jobs. If the queue has shards, accepts only one id. */
   cancel(...ids: string[]): Call<number> {
     return called(["ZQ.CANCEL", this.#key(ids.length === 1 ? ids[0] : undefined), ...ids], integer);
   }

@@ -105,7 +105,7 @@ def by_slot(client: Any, keys: list[str]) -> list[list[str]]:
 
 
 class Place:
-    """Finds and connects to the primary that has a key."""
+    """Finds the primary that has a key, and connects to it."""
 
     def __init__(self, client: Any, key: str) -> None:
         manager = getattr(client, "nodes_manager", None)

@@ -107,8 +107,8 @@ def is_refused(error: BaseException) -> bool:
 
 @contextmanager
 def unexpected(what: str, reply: Any) -> Iterator[None]:
-    """Raises ConnectionError if a reply has a shape that Redis never sends. The cause is then the connection, not a
-    mistake in the program."""
+    """If a reply has a shape that Redis never sends, raises ConnectionError, because the cause is the connection and
+    not a mistake in the program."""
     try:
         yield
     except (TypeError, ValueError, LookupError, AttributeError) as error:
