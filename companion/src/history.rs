@@ -91,8 +91,8 @@ fn of_server(watch: &Watch, name: &str) -> f32 {
     let info = &watch.now.info;
     let field = |name: &str| info.number(name).map_or(f32::NAN, |number| number as f32);
     let rate = |name: &str| watch.rate(name).map_or(f32::NAN, |rate| rate as f32);
-    // Uses the queues' own stats instead of INFO. ZQ.STATS counts a delayed job as ready as soon as it is due. INFO
-    // does not.
+    // Uses the queues' own stats instead of INFO, because only ZQ.STATS counts a delayed job as ready as soon as it is
+    // due.
     if let Some(state) = State::parse(name.as_bytes()) {
         return watch.total(state) as f32;
     }

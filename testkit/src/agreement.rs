@@ -4,8 +4,8 @@
 //! A difference means that an effect was not replicated, or that another server applied it differently. Neither error
 //! is visible in the master's data alone.
 //!
-//! With ZEITSET_AGREE=1 in the environment, every server of every test keeps an AOF, and is compared with it when the
-//! test ends. A test can switch the AOF off.
+//! With ZEITSET_AGREE=1 in the environment, every server of every test keeps an AOF. When the test ends, the
+//! server's data is compared with this AOF. A test can switch the AOF off.
 
 use crate::dataset::Dataset;
 use crate::patience::{PATIENCE, eventually};

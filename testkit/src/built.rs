@@ -1,5 +1,5 @@
 //! The programs and libraries that the tests need: the module, a second module that interferes with it, and examples.
-//! Cargo builds them first.
+//! Before their first use, Cargo builds them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,8 +10,8 @@ pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("testkit is a folder of the repository")
 }
 
-/// Returns the module under test: `$ZEITSET_MODULE`, or the library in `target/<profile>`. Builds this library first,
-/// because `cargo test` and `cargo bench` build no shared library.
+/// Returns the path of the module under test: `$ZEITSET_MODULE`, or the library in `target/<profile>`. Builds this
+/// library first, because `cargo test` and `cargo bench` build no shared library.
 pub fn module() -> &'static Path {
     static MODULE: OnceLock<PathBuf> = OnceLock::new();
     MODULE.get_or_init(|| {

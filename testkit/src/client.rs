@@ -154,7 +154,8 @@ impl Client {
         }
     }
 
-    /// Runs pairs of a line and its expected reply. For an error, compares only the beginning.
+    /// Runs each line, and compares its reply with the expected reply. If an error is expected, compares only the
+    /// beginning.
     #[track_caller]
     pub fn script<L: AsRef<str>, R: AsRef<str>>(&mut self, steps: &[(L, R)]) {
         for (line, expected) in steps {
@@ -278,12 +279,12 @@ impl Client {
     }
 
     /// Whether the server has the bug valkey#4024: if a module listens for events, `COPY ... DB n` leaves the client in
-    /// database n. The command is replicated as if the client had sent it in database n.
+    /// database n. The server replicates the COPY as if the client had sent it in database n.
     pub fn copy_loses_the_database(&mut self) -> bool {
         self.is_valkey_before([9, 1, 1])
     }
 
-    /// Subscribes this RESP3 connection. `pushes` returns the messages.
+    /// Subscribes this RESP3 connection to channels. `pushes` returns the messages.
     pub fn psubscribe(&mut self, pattern: &str) {
         // The confirmation is a push message. No reply follows.
         self.send(&format!("PSUBSCRIBE {pattern}"));

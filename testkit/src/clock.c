@@ -5,11 +5,11 @@
  * sleeps do not change: a sleeping server notices a step when it wakes up.
  *
  * The file consists of:
- * - one byte that selects the valid one of two entries, padded to 8 bytes;
+ * - one byte that selects the valid entry, padded to 8 bytes;
  * - the number of event loop iterations (64 bits), which this library counts;
- * - the two entries. An entry has two signed 64-bit offsets in nanoseconds: of the wall clock and of the monotonic clock.
+ * - two entries. An entry has two signed 64-bit offsets in nanoseconds: of the wall clock and of the monotonic clock.
  *
- * A change writes the other entry and then selects it, so a reader never sees half of a change.
+ * A change writes the entry that is not selected and then selects it, so a reader never sees half of a change.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -111,8 +111,8 @@ time_t time(time_t *seconds) {
     return now.tv_sec;
 }
 
-/* Some servers read the processor's counter if /proc/cpuinfo says that it is constant. If they cannot read that
- * file, they use the monotonic clock. */
+/* Hides /proc/cpuinfo. If this file says that the processor's counter is constant, some servers use the counter as their
+ * clock. Without the file, they use the monotonic clock. */
 static FILE *open_stream(const char *name, const char *path, const char *mode) {
     FILE *(*next)(const char *, const char *);
     if (shared != NULL && strcmp(path, "/proc/cpuinfo") == 0) {

@@ -29,7 +29,7 @@ struct Shared {
     state: Mutex<State>,
 }
 
-/// The content of the file. The offsets are in nanoseconds.
+/// The content of the file that `clock.c` reads. The offsets are in nanoseconds.
 #[derive(Clone, Copy, Default)]
 struct State {
     current: u8,
@@ -99,7 +99,7 @@ impl Clock {
     fn change(&self, change: impl FnOnce(&mut State)) {
         let mut state = self.state();
         change(&mut state);
-        // Writes the invalid entry and then makes it the valid one.
+        // Writes the entry that is not selected, and then selects it.
         state.current ^= 1;
         let entry = [state.wall.to_ne_bytes(), state.monotonic.to_ne_bytes()].concat();
         let file = &self.0.file;

@@ -92,7 +92,7 @@ impl Cluster {
         self.nodes[0].client().int(&format!("CLUSTER KEYSLOT {key}"))
     }
 
-    /// Returns the master that had the slot of a key when the cluster was created.
+    /// Returns the number of the master that had the key's slot when the cluster was created.
     pub fn home(&self, key: &str) -> usize {
         let slot = usize::try_from(self.slot(key)).expect("a slot");
         (0..MASTERS).find(|n| slot < (n + 1) * SLOTS / MASTERS).expect("a master")

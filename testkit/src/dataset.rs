@@ -74,7 +74,7 @@ pub fn assert_same_data(one: &mut Client, other: &mut Client) {
     let start = Instant::now();
     loop {
         let (left, right) = (Dataset::of(one), Dataset::of(other));
-        // Compares the two values that the message shows. Members may expire before another read.
+        // Compares the values that the message will show. A second read may differ, because members expire.
         if left == right {
             return;
         }

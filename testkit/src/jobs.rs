@@ -1,4 +1,4 @@
-//! Jobs and queues: claims, and fields of replies.
+//! Claims jobs, and reads fields of the replies.
 
 use crate::client::Client;
 use crate::patience::{PATIENCE, eventually};
@@ -53,8 +53,8 @@ impl Client {
         rows.iter().map(|row| redis::from_redis_value_ref(&row[0]).expect("a text")).collect()
     }
 
-    /// Sends a command that may block. Returns when the server has run the command. This client is then blocked, or has
-    /// its reply. `receive` reads the reply.
+    /// Sends a command that may block. Returns when the server has run the command. At that time, this client is
+    /// blocked, or its reply has arrived. `receive` reads the reply.
     #[track_caller]
     pub fn waits(mut self, control: &mut Client, line: &str) -> Self {
         self.send(line);

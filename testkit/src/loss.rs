@@ -1,4 +1,4 @@
-//! Crashes with a loss of data: the server then has an earlier state than its clients expect.
+//! Loss of data in a crash: after the crash, the server has an earlier state than its clients expect.
 
 use crate::client::Client;
 use crate::clock::Clock;

@@ -200,7 +200,7 @@ fn wait_until(client: &mut Client, command: &str, reply: &str) {
     eventually(PATIENCE, &format!("{command} = {reply}"), || client.reply(command) == reply);
 }
 
-/// If the current minute is almost over, waits for the next minute. So no window of a FIXED limit ends during a
+/// If the current minute is almost over, waits for the next minute, so that no window of a FIXED limit ends during a
 /// session.
 fn early_in_a_minute(client: &mut Client) {
     const YOUNG: std::ops::Range<i64> = 0..50_000;

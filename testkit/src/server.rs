@@ -72,8 +72,8 @@ impl Builder {
         self.config("appendonly yes\nauto-aof-rewrite-percentage 0")
     }
 
-    /// Switches the AOF off, even if ZEITSET_AGREE is set. A server with an AOF would load it at a restart instead of
-    /// the snapshot.
+    /// Switches the AOF off, even if ZEITSET_AGREE is set. At a restart, a server with an AOF would load the AOF
+    /// instead of the snapshot.
     pub fn without_aof(self) -> Self {
         self.config("appendonly no")
     }
@@ -199,7 +199,7 @@ impl Server {
         client
     }
 
-    /// Returns `None` if the server refuses or closes the connection.
+    /// Opens a client. Returns `None` if the server refuses or closes the connection.
     pub fn try_client(&self) -> Option<Client> {
         self.connect().ok()
     }
@@ -407,7 +407,7 @@ impl Drop for Server {
     }
 }
 
-/// Whether every server is compared with its AOF.
+/// Whether every server is compared with its AOF (ZEITSET_AGREE=1).
 fn agrees_always() -> bool {
     std::env::var_os("ZEITSET_AGREE").is_some()
 }

@@ -43,7 +43,7 @@ impl Page {
         self.lines.iter().filter_map(|line| cells(line)).find(|row| row[0] == name).map(|row| row[1])
     }
 
-    /// Compares a line with the expected text, or updates it.
+    /// Compares a line with the expected text. In update mode, writes the expected text into the page.
     pub fn expect(&mut self, number: usize, expected: &str) {
         if writes() && self.lines[number] != expected {
             self.lines[number] = expected.into();

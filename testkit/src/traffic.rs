@@ -259,7 +259,7 @@ impl Traffic {
         }
     }
 
-    /// Sends a command, which may return an error. Fails if the server or the module has a defect.
+    /// Sends a command, whose reply may be an error. Fails if the error shows a defect of the server or the module.
     #[track_caller]
     pub fn send(&mut self, c: &mut Client, line: &str, here: &str) {
         match c.try_run(line) {

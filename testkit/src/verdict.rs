@@ -54,7 +54,7 @@ impl Client {
     }
 
     /// Returns the slots of a SLIDING limit, including expired ones, as `(units, available again at)`, ordered by time.
-    /// Leaves out the oldest slot, whose units are unknown, and slots without units.
+    /// Leaves out slots without units, and the oldest slot, whose units are unknown.
     ///
     /// Parses the string as docs/formats.md describes it. Panics if the string does not have this format.
     #[track_caller]

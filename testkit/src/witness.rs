@@ -1,13 +1,13 @@
-//! Traces and observers of a key. They show what a call changed.
+//! Shows what a call changed: a `Trace` is the state of a key, and a `Witness` has the observers of a key.
 
 use crate::client::Client;
 use crate::server::Server;
 use crate::stream::Stream;
 
-/// The state of one key, and the server's dirty count and replication offset. If two traces are equal, nothing changed
-/// between them.
+/// The state of one key, the server's count of changes since the last save, and the replication offset. If two traces
+/// are equal, nothing changed between them.
 ///
-/// Every change moves the dirty count. The replication offset moves only while a `Stream` or a replica is attached.
+/// Every change increases the count. The replication offset increases only while a `Stream` or a replica is attached.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Trace {
     dump: String,
@@ -27,19 +27,19 @@ impl Client {
     }
 }
 
-/// The observers of a key: replicas and the AOF, transactions that watch the key, clients that have cached the key,
-/// listeners of keyspace events, and the server's dirty count.
+/// The observers of a key: replicas and the AOF, transactions that watch the key, clients that have cached the key, and
+/// listeners of keyspace events.
 pub struct Witness {
     stream: Stream,
     watcher: Client,
     cache: Client,
     listener: Client,
     key: String,
-    /// A command that reads the key. The caching client caches its reply.
+    /// A command that reads the key. `cache` calls it, and the server then tracks the key for `cache`.
     read: String,
 }
 
-/// What the observers were told of a call.
+/// What a call sent to the observers.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Told {
     /// The replicated commands, without MULTI and EXEC.
@@ -57,7 +57,7 @@ impl Witness {
         Self { stream: Stream::attach(server), watcher, cache, listener, key: key.into(), read: read.into() }
     }
 
-    /// Calls `line`, which may return an error. Fails if some observers are told of a change and others are not.
+    /// Runs `line`, whose reply may be an error. Fails if some observers are told of a change and others are not.
     #[track_caller]
     pub fn call(&mut self, c: &mut Client, line: &str) -> Told {
         self.watcher.run(&format!("WATCH {}", self.key));

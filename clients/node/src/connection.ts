@@ -323,7 +323,7 @@ class IoRedisConnection implements Own {
     return this.#send(words, "text", (command) => {
       const first = command.toWritable.bind(command);
       let isWritten = false;
-      // After a reconnect, ioredis would write the command again. It then writes a PING instead.
+      // After a reconnect, ioredis would write the command again. This function makes ioredis write a PING instead.
       command.toWritable = (...args) => {
         const bytes = isWritten ? "*1\r\n$4\r\nPING\r\n" : first(...args);
         isWritten = true;
@@ -456,8 +456,8 @@ class IoRedisCluster extends IoRedisConnection {
 // --- both --------------------------------------------------------------------------------------------------------------------
 
 /**
- * Connects. If that fails, throws the first permanent error. If there was none, throws the last error. The error of
- * `connect()` may say only that the connection is closed, or that no node is available.
+ * Connects. If that fails, throws the first permanent error that occurred. If there was none, throws the last temporary
+ * error. (The error of `connect()` may say only that the connection is closed, or that no node is available.)
  */
 async function opened(client: NodeRedis | IoRedis): Promise<void> {
   let reason: Error | undefined;

@@ -30,7 +30,7 @@ export interface LimiterOptions {
   readonly unit?: string;
   /**
    * Whether the limiter remembers a denial until its `retryAfterMs` have passed; true by default. Until then, the
-   * limiter denies calls for the same key without asking the server, if they cost as much or more.
+   * limiter denies calls for the same key that cost as much or more, without asking the server.
    */
   readonly remember?: boolean;
   /**
@@ -57,7 +57,7 @@ export interface WaitOptions {
   readonly signal?: AbortSignal;
 }
 
-/** The longest timer of Node.js. Longer ones fire at once. */
+/** The longest timer of Node.js. A longer timer would fire at once. */
 const LONGEST_MS = 2 ** 31 - 1;
 
 /** How long `wait` pauses before it asks again if Redis is away. */
@@ -183,8 +183,8 @@ export class Limiter {
     this.onError = onError;
     this.unit = unit;
     this.#prefix = prefix;
-    // Other limiters refund units at the end of their hold, so units may be free before the wait of a denial is
-    // over.
+    // Remembers a denial for one hold at most: other limiters refund units at the end of their hold, so units may be
+    // free before the wait of the denial is over.
     this.denials = new Denials(!remember ? 0 : ahead === undefined ? Infinity : holdMs);
   }
 

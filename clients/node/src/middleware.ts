@@ -33,7 +33,7 @@ export function clientNetwork({ ipv6 = 56 }: { ipv6?: number } = {}): (request: 
   };
 }
 
-/** Returns an address in its canonical form (RFC 5952), which URLs have. */
+/** Returns an address in its canonical form (RFC 5952), as URLs contain it. */
 const canonical = (address: string): string => new URL(`http://[${address}]`).hostname.slice(1, -1);
 
 /** Returns the eight words of a canonical address. */
@@ -94,7 +94,7 @@ async function decide<Request>(
   return { headers, refusal: exceeded(list.filter((_, at) => !checks[at]?.allowed).map(({ name }) => name)) };
 }
 
-/** Appends the fields to the fields of an outer limit, so that each field has one list. */
+/** Appends the fields to the fields of an outer limit, so that each field lists both limits. */
 function joined(fields: Record<string, string>, said: (name: string) => unknown): Record<string, string> {
   const join = ([name, value]: [string, string]): [string, string] => {
     const before = said(name);

@@ -17,7 +17,7 @@ const EXPIRED: ReadonlyMap<number, Expired> = new Map([
   [-2, "missing"],
 ]);
 
-/** A set whose members expire, each at its time: `new ExpiringSet(redis, "seen:mails")` */
+/** A set in which each member has its own expiry: `new ExpiringSet(redis, "seen:mails")` */
 export class ExpiringSet {
   readonly #redis: Connection;
 

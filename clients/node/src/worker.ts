@@ -103,7 +103,7 @@ export class Worker<T = any> extends EventEmitter<WorkerEvents<T>> {
   readonly #leaseMs: number;
   readonly #graceMs: number;
   readonly #holding: Holding<T>;
-  /** The pump that has had no slots for the longest time is the first. */
+  /** The first pump is the one that has had no slots for the longest time. */
   #pumps: readonly Pump<T>[];
 
   #phase: "new" | "working" | "stopping" | "stopped" = "new";
@@ -281,7 +281,7 @@ export class Worker<T = any> extends EventEmitter<WorkerEvents<T>> {
 
   // --- who claims next -------------------------------------------------------------------------------------------------------
 
-  /** Shares slots once, after all events of this turn of the event loop. */
+  /** Calls `#share` once, after all events of this turn of the event loop. */
   #shareSoon(): void {
     if (this.#isShareDue) return;
     this.#isShareDue = true;
@@ -294,9 +294,9 @@ export class Worker<T = any> extends EventEmitter<WorkerEvents<T>> {
 
   /**
    * Gives the free slots to the pumps. Pumps that expect jobs come first. While any pump expects jobs, the other pumps
-   * claim again from time to time. If slots are left, pumps with empty queues wait for jobs. These pumps share the
-   * slots that are left, so that together they do not claim more jobs than may run. If there are fewer slots than
-   * pumps, each pump still waits for one job.
+   * claim again from time to time. If slots are left, pumps with empty queues wait for jobs. Each of these pumps gets a
+   * part of the slots that are left, so that all claims together do not exceed the free slots. If there are fewer slots
+   * than pumps, each pump still waits for one job.
    */
   #share(): void {
     const isWorking = this.#phase === "working";

@@ -3,7 +3,7 @@
 use super::{Key, Server, reply};
 use redis::{RedisError, RedisResult};
 
-/// Returns the reason for which queues cannot be listed, for display.
+/// Returns the reason why the queues cannot be listed, for display.
 pub fn unlisted(error: &RedisError) -> String {
     match super::message(error) {
         // The server's own message contains the whole command.

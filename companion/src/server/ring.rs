@@ -33,8 +33,8 @@ pub async fn moments(server: &Server, key: &[u8], now_ms: u64, most: u64) -> Red
         return Ok(coming(&in_order(&read(server, ask(key, 0, slots)).await?), now_ms, most));
     }
     let Some(&first) = read(server, ask(key, 0, 1)).await?.first() else { return Ok(Vec::new()) };
-    // The oldest slot is the first slot with a smaller time than slot 0. If there is no such slot, slot 0 is the
-    // oldest.
+    // Finds the oldest slot: the first slot with a smaller time than slot 0, or slot 0 if there is none. The slot
+    // before the oldest is the newest.
     let (mut low, mut high) = (1, slots);
     while low < high {
         let middle = low + (high - low) / 2;

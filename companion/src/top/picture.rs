@@ -110,7 +110,7 @@ const HELP: &[(&str, &str)] = &[
     ("q, Esc", "quit; Esc takes a filter away first"),
 ];
 
-/// Draws the view. Returns the number of table rows.
+/// Draws the view. Returns the number of table rows that fit on the screen.
 pub fn draw(frame: &mut Frame, look: &Look, choice: &mut Choice, address: &str, problem: Option<&str>) -> usize {
     let area = frame.area();
     let width = usize::from(area.width);

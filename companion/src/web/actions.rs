@@ -62,7 +62,7 @@ async fn named(app: &App, query: &Query, key: &[u8]) -> Result<Vec<Key>, Problem
     Ok(ids)
 }
 
-/// Returns the question to ask before jobs are removed permanently. `None` if the action removes no job.
+/// Returns the question to ask before the action removes jobs permanently. `None` if the action removes no job.
 async fn question(app: &App, query: &Query, key: &[u8], selected: usize) -> Result<Option<String>, Problem> {
     let queue = printable(key);
     match query.text("do").as_str() {
@@ -203,8 +203,8 @@ async fn reschedule(app: &App, key: &[u8], ids: &[Vec<u8>], words: &[&str]) -> R
     Ok(changed)
 }
 
-/// Removes jobs in small batches, so that no client waits long. Returns `cleaned` if it has removed all jobs. Returns
-/// `cleaning` if it has stopped after [`CLEANINGS`] batches, and jobs may be left.
+/// Removes jobs in small batches, so that no client waits long. Returns `cleaned` if all jobs are removed, or
+/// `cleaning` if jobs may be left after [`CLEANINGS`] batches. Also returns the number of removed jobs.
 async fn clean(app: &App, key: &[u8], state: JobState, older: Option<&str>) -> Result<(&'static str, u64), Problem> {
     let (count, mut removed) = (CLEANED_AT_ONCE.to_string(), 0);
     let mut words: Vec<&[u8]> = vec![b"ZQ.CLEAN", key, state.name().as_bytes()];

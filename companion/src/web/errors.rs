@@ -10,7 +10,7 @@ use redis::RedisResult;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// Dead letters are read from the oldest on. Reading stops after this number of dead letters, or when their payloads
+/// The page reads dead letters, the oldest first. It stops after this number of dead letters, or when their payloads
 /// have this size in bytes. (ZQ.GET cannot return the error without the payload.)
 const LOOKED_AT: usize = 1_000;
 const MOST_FETCHED: usize = 2 * 1024 * 1024;
@@ -54,8 +54,8 @@ fn first_line(error: &[u8]) -> &[u8] {
     error.split(|byte| *byte == b'\n').next().unwrap_or_default().trim_ascii_end()
 }
 
-/// Returns the IDs of the dead letters whose error has this first line. Only the dead letters that [`Groups::read`]
-/// reads are searched.
+/// Returns the IDs of the dead letters whose error has this first line. Searches only the dead letters that
+/// [`Groups::read`] reads.
 pub async fn ids(server: &Server, key: &[u8], error: &[u8]) -> RedisResult<Vec<Key>> {
     Ok(Groups::read(server, key).await?.by_error.remove(error).unwrap_or_default().ids)
 }

@@ -2,8 +2,8 @@
 //!
 //! Another site that is open in the same browser must neither read this page nor press its buttons:
 //! - The `Host` header must be one of this program's names. A foreign name that resolves to 127.0.0.1 is refused.
-//! - A change is a POST with the forms' token. Its `Origin`, if any, must be this page, under the
-//!   requested name or one of `--host`.
+//! - A change is a POST with the forms' token. Its `Origin` header, if any, must have the requested host name or a name
+//!   of `--host`.
 //! - `Content-Security-Policy` allows nothing from elsewhere and no inline scripts, in case escaping fails.
 
 use super::{App, Problem};
@@ -58,7 +58,7 @@ async fn refusal(app: &App, method: Method, headers: HeaderMap) -> Option<Respon
         let why = "This page only reads. Start it with --write to allow actions.";
         return Some(Problem::new(StatusCode::FORBIDDEN, why).into_response());
     }
-    // A proxy may send another name in `Host` than the browser's address has. `--host` gives the browser's name.
+    // A proxy may replace the name in `Host`. `--host` gives the name that the browser uses.
     let is_own = |name: &str| name == host || app.settings.hosts.iter().any(|known| known.eq_ignore_ascii_case(name));
     let is_foreign = |origin: &str| !origin.split_once("://").is_some_and(|(_, name)| is_own(name));
     if text(headers, header::ORIGIN).is_some_and(is_foreign) {

@@ -107,7 +107,8 @@ fn in_use(info: &Value, moments: &[Moment], now_ms: u64) -> Markup {
     let units = number(info, "units").unwrap_or_default() as f64;
     let at_once = [Moment { at_ms: end_ms, units: units as u64 }];
     let moments = if field(info, "algorithm") == "fixed" { &at_once } else { moments };
-    // The units of a LEAKY limit become available gradually. In the chart, so do the units of slots that were not read.
+    // The units of a LEAKY limit become available gradually. The chart treats the units of slots that were not read in
+    // the same way.
     let rest = (units - moments.iter().map(|moment| moment.units as f64).sum::<f64>()).max(0.0);
     let until_ms = moments.first().map_or(end_ms, |first| first.at_ms);
     let level = |at_ms: u64| {

@@ -94,7 +94,7 @@ pub fn look(path: &str, label: &str, key: &[u8], more: Markup) -> Markup {
     }
 }
 
-/// Converts an error reply or a null to a notice on the page.
+/// Returns the value. If the reply is an error or null, returns a notice for the page.
 pub fn outcome(result: redis::RedisResult<redis::Value>) -> Result<redis::Value, Markup> {
     result.map_err(|error| html! { p.notice.bad role="alert" { (crate::server::message(&error)) } }).and_then(|value| {
         if matches!(value, redis::Value::Nil) { Err(html! { p.notice { "There is no such key." } }) } else { Ok(value) }

@@ -1,5 +1,5 @@
-//! Workers, by their names in ZQ.CLAIM (AS). Each worker has its claimed jobs, with the time of the claim and the end
-//! of the lease.
+//! Workers and their claimed jobs, with the time of each claim and the end of its lease. A worker's name is the
+//! argument AS of ZQ.CLAIM.
 
 use super::parts::{moment, name};
 use super::query::{Query, encoded, link};
@@ -12,8 +12,8 @@ use redis::{RedisResult, Value, pipe};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The maximum number of queues to read, and the maximum number of claimed jobs to read per queue. Queues with the most
-/// claimed jobs come first.
+/// The maximum number of queues to read, and the maximum number of claimed jobs to read per queue. The queues with the
+/// most claimed jobs are read.
 const QUEUES: usize = 100;
 const JOBS: usize = 100;
 
@@ -89,7 +89,7 @@ fn table(workers: &Workers, now_ms: u64) -> Markup {
             div.scroll { table {
                 thead { tr { th { "Worker" } th.number { "Jobs" } th { "Oldest claim" } th { "Next lease expires" } th { "Queues" } } }
                 tbody { @for (worker, held) in workers.iter().take(ROWS) { tr {
-                    // The worker of claims without AS has an empty name. It has a page, too.
+                    // Claims without AS belong to a worker with an empty name, which has a page, too.
                     td { a href={ "workers?worker=" (encoded(worker)) } {
                         @if worker.is_empty() { "without a name" } @else { (name(worker)) }
                     } }

@@ -1,8 +1,8 @@
 /**
  * Units ahead: a limiter takes many units in one call, and hands them out without asking the server.
  *
- * The limiter hands out units only for a short time, the hold. The hold begins before the limiter sends the call. So
- * the server has counted a unit at most one hold before the limiter hands out the unit. For this reason, the limiter
+ * The limiter hands out the units of a call only for a short time, the hold. The hold begins when the limiter sends the
+ * call. So the limiter hands out a unit at most one hold after the server has counted it. For this reason, the limiter
  * adds the hold to the window that it sends to the server.
  *
  * At most one call is in flight for a key. A call takes units for the callers that wait, and units to hold. If the held
@@ -56,7 +56,7 @@ class Stock {
 
 export class Ahead {
   readonly #most: number;
-  /** In the order of `endsMs`. */
+  /** In the order of `endsMs`, soonest first. */
   readonly #stocks = new Map<string, Stock>();
   /** Requests to the server that have no reply yet. */
   readonly #pending = new Set<Promise<unknown>>();
@@ -85,7 +85,7 @@ export class Ahead {
     return answer(stock, stock.told, looking ? 0 : stock.told.chargedUntilMs, time);
   }
 
-  /** Waits for units of the next call to the server. */
+  /** Takes units with the next call to the server, and waits for the reply. */
   ask(key: string, cost: number): Promise<Fields> {
     const stock = this.#stocks.get(key) ?? new Stock(key);
     const reply = new Promise<Fields>((resolve, reject) => stock.riders.push({ cost, resolve, reject }));
@@ -101,7 +101,7 @@ export class Ahead {
     stock.resets += 1;
   }
 
-  /** Refunds all units. Afterwards, no units are taken ahead. */
+  /** Refunds all held units. Afterwards, the limiter takes no units ahead. */
   async close(): Promise<void> {
     this.#isClosed = true;
     clearTimeout(this.#timer);
@@ -133,7 +133,7 @@ export class Ahead {
         if (allowed && more > 0) this.#giveBack(key, more, chargedUntilMs);
       });
     } catch (thrown) {
-      // Also rejects the callers that came during the call. With another call, they might wait longer than their
+      // Also rejects the callers that came during the call. If they waited for another call, they might exceed their
       // timeout.
       for (const rider of [...riders, ...stock.riders.splice(0)]) rider.reject(asError(thrown));
       return;
@@ -142,7 +142,7 @@ export class Ahead {
     if (fields.allowed) return this.#land(stock, fields, riders, stock.resets === resets ? more : 0, sentMs);
     stock.want >>= 1;
     stock.deadlineMs = 0;
-    // A call for fewer units may succeed, or get a shorter wait.
+    // The server may allow a call for fewer units, or reply with a shorter wait.
     if (riders.length > 1 || more > 0) return void stock.riders.unshift(...riders);
     const { cost } = riders[0] as Rider;
     this.source.denied(key, cost, fields);

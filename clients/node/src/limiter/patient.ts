@@ -5,8 +5,8 @@ import { TimeoutError } from "../errors.js";
 import { late } from "../late.js";
 
 /**
- * Sends commands only while the client is connected. Otherwise, the client would queue them. If a service admits
- * requests while Redis is away, the queue would grow without limit.
+ * Sends commands only while the client is connected, because a client without a connection queues them. In a service
+ * that admits requests while Redis is away, this queue would grow without limit.
  */
 export class PatientConnection {
   constructor(

@@ -67,7 +67,7 @@ export class ExpressStore {
       this.#recent.set(key, recent);
       while ((recent.charged[0] ?? Infinity) <= Date.now()) recent.charged.shift();
       if (check?.allowed) recent.charged.push(check.chargedUntilMs);
-      // A denied request counts as failed.
+      // The middleware counts a denied request as failed.
       else if (skipFailedRequests) recent.denied += 1;
     }
     return { totalHits: hits, resetTime: new Date(Date.now() + waitMs) };
@@ -75,7 +75,7 @@ export class ExpressStore {
 
   /**
    * Takes back the key's oldest hit that still counts. The middleware does not tell which hit it means, so the other
-   * hits may count for longer than the window, but never for less. Takes back only hits of this process.
+   * hits may count for longer than the window, but never for a shorter time. Takes back only hits of this process.
    */
   async decrement(key: string): Promise<void> {
     const recent = this.#recent.get(key);

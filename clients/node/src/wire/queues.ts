@@ -211,7 +211,7 @@ export class QueueCalls<T> {
     return called(words, (reply) => (id === undefined ? name : textOrNull(reply)));
   }
 
-  /** If the queue has shards, takes only one id. */
+  /** Removes jobs. If the queue has shards, accepts only one id. */
   cancel(...ids: string[]): Call<number> {
     return called(["ZQ.CANCEL", this.#key(ids.length === 1 ? ids[0] : undefined), ...ids], integer);
   }
@@ -323,7 +323,7 @@ export class QueueCalls<T> {
     return decodeOrNot(this.codec, bytes(reply));
   }
 
-  /** Returns the key of the shard for a group, or for the id of a job without a group. */
+  /** Returns the key of a job's shard. `name`: the group of the job; without a group, its id. */
   #key(name?: string): string {
     const [key = ""] = this.keys;
     if (this.keys.length === 1) return key;

@@ -25,8 +25,8 @@ const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
 /**
- * More than the offset of any zone from UTC. This long before a UTC day begins, the day of the same date has begun in
- * no zone. This long after a UTC day ends, the day of the same date is over in all zones.
+ * More than the offset of any zone from UTC. This long before midnight UTC, no zone has reached the new day. This long
+ * after midnight UTC, no zone is still in the old day.
  */
 const FAR = 15 * HOUR;
 
@@ -76,8 +76,8 @@ export class Calendar {
   }
 
   /**
-   * Returns whether a day matches. `dayMs` is the midnight of the wall day, read as UTC. This class reads all wall
-   * times as UTC.
+   * Returns whether a day matches. `dayMs` is the midnight at which the day begins. This class stores a wall time as if
+   * the wall clock showed UTC.
    */
   #hasDay(dayMs: number): boolean {
     const date = new Date(dayMs);

@@ -132,7 +132,7 @@ export class Holding<T> {
     for (const held of this.#held.values()) if (held.isRunning && now >= held.leaseEndsMs) this.#lose(held);
   }
 
-  /** Returns a heartbeat for the held jobs of each key, and a function that handles the reply. */
+  /** For each key, returns a heartbeat for the held jobs, and a function that handles its reply. */
   heartbeats(keys: ReadonlySet<string>): { readonly command: Word[]; answered(reply: Reply): void }[] {
     const sentMs = performance.now();
     const queues = new Map<string, Held<T>[]>();

@@ -82,8 +82,7 @@ export class Link {
 
   /**
    * The longest time for a claim to wait. Without CLIENT UNBLOCK, it is short, because a worker that stops has to wait
-   * for the claim. It is at most a third of a lease, because a lease is counted from the moment when the claim was
-   * sent.
+   * for the claim. It is at most a third of a lease, because a lease counts from the moment when the claim was sent.
    */
   get longestWaitMs(): number {
     return Math.min(this.#opened?.claimsId === undefined ? 1000 : 5000, this.leaseMs / 3);

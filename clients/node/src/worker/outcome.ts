@@ -22,12 +22,12 @@ export interface Outcome<T> extends JobEvent<T> {
   readonly commands: readonly (readonly Word[])[];
   /** Whether this outcome makes the job a dead letter. */
   readonly isDead?: boolean;
-  /** The command that asks whether a failed job is now a dead letter, because this may have been its last attempt. */
+  /** If this may have been the last attempt: the command that asks whether the job is now a dead letter. */
   readonly look?: readonly Word[];
   /** Whether the attempt does not count. */
   readonly isFree?: boolean;
   /**
-   * Whether the outcome was sent before, and the server refused it or the reply got lost. A stale token may then mean
+   * Whether the outcome was sent before, and the server refused it or the reply got lost. If so, a stale token may mean
    * that the first report succeeded.
    */
   readonly isRepeated?: boolean;

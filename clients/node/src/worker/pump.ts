@@ -56,7 +56,10 @@ export class Pump<T> {
   reserved = 0;
   #isBeating = false;
   #beatMs = 0;
-  /** Whether the server has just refused a command. The pump then sends no claims, and repeats no outcomes. */
+  /**
+   * Whether the server has just refused a command. While this is true, the pump sends no claims, and repeats no
+   * outcomes.
+   */
   #isResting = false;
   /** The number of the connection. Errors of an earlier connection are ignored. */
   #epoch = 0;
@@ -140,7 +143,7 @@ export class Pump<T> {
     const [single, several] = [told.filter((o) => o.commands.length === 1), told.filter((o) => o.commands.length > 1)];
     const sent = single.map(({ commands, look }) => (look ? [...commands, look] : commands));
     const commands = [...sent.flat(), ...(count > 0 ? [this.#claim(count)] : [])];
-    // One connection sends the commands in this order, so the claim sees the changes by the outcomes.
+    // One connection sends the commands in this order, so the claim sees the effects of the outcomes.
     const transactions = several.map(async (o) => this.#told(o, await result(this.#link.transaction(o.commands)), epoch));
     const replies = await result(commands.length > 0 ? this.#link.request(commands, "bytes") : Promise.resolve([]));
     let at = 0;

@@ -1,8 +1,8 @@
 """Units ahead: a limiter takes many units in one call, and hands them out without asking the server.
 
-The limiter hands out units only for a short time, the hold. The hold begins before the limiter sends the call. So the
-server has counted a unit at most one hold before the limiter hands out the unit. For this reason, the limiter adds the
-hold to the window that it sends to the server.
+The limiter hands out the units of a call only for a short time, the hold. The hold begins when the limiter sends the
+call. So the limiter hands out a unit at most one hold after the server has counted it. For this reason, the limiter
+adds the hold to the window that it sends to the server.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Ahead:
             if not looking:
                 stock.left -= cost
                 stock.used += cost
-            # Copies the fields, because the constructor of a frozen dataclass takes four times as long.
+            # Copies the fields, because calling the constructor of a frozen dataclass would take four times as long.
             found = _new(Check)
             fields = found.__dict__
             fields.update(check.__dict__)
@@ -118,15 +118,15 @@ class Ahead:
             return stock.flight, True
 
     def join(self, flight: Flight, call: Callable[[], object]) -> bool:
-        """Calls `call` when the flight lands. If the flight has landed already, returns False without calling
-        `call`."""
+        """Returns True, and calls `call` when the reply arrives. If the reply has arrived already, returns False, and
+        does not call `call`."""
         with self._lock:
             if not flight.landed:
                 flight.waiting.append(call)
             return not flight.landed
 
     def land(self, key: str, flight: Flight, check: Check | None, error: BaseException | None = None) -> None:
-        """Keeps the units that the call has taken, and wakes the waiting callers."""
+        """Handles the reply to the call: keeps the units that the call has taken, and wakes the waiting callers."""
         with self._lock:
             flight.landed, flight.error = True, error
             stock = self._stocks.get(key) or _Stock()
@@ -151,7 +151,7 @@ class Ahead:
                 self._stocks[key].left = 0
 
     def start(self) -> bool:
-        """Returns whether the caller has to start a sweep."""
+        """Returns whether the caller has to start a sweep, which refunds units at the end of their hold."""
         with self._lock:
             starts = not self._sweeping
             self._sweeping = True
@@ -162,7 +162,7 @@ class Ahead:
             self._sweeping = False
 
     def pause(self) -> float | None:
-        """Returns how many seconds the sweep sleeps. None: the sweep ends, because no units are held."""
+        """Returns how many seconds the sweep has to sleep. None: the sweep ends, because no units are held."""
         with self._lock:
             first = next(iter(self._stocks.values()), None)
             if first is None and not self._returns:

@@ -41,7 +41,7 @@ class Header(NamedTuple):
 
 
 def headed(codec: Codec, body: bytes, traceparent: str | None, timeout: Duration | None) -> bytes:
-    """Puts a header before a payload, if it has a traceparent or a timeout."""
+    """If there is a traceparent or a timeout, puts a header before the payload."""
     lines = ""
     if traceparent is not None:
         if not _TRACEPARENT.fullmatch(traceparent):

@@ -135,7 +135,7 @@ class Cron:
             moments = (once, again) if self._schedule.every_hour and again > once else (once,)
             later = [ms for ms in moments if ms > after_ms]
             best = min(later if best is None else [best, *later], default=None)
-            # Near a change of the clock, a later wall time may be an earlier moment. So the search goes on.
+            # Near a change of the clock, the search goes on, because a later wall time may be an earlier moment.
             if best is not None and self._is_steady(best):
                 return best
         raise ValueError(f"this cron expression never comes: {self.expression!r}")

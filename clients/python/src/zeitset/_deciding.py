@@ -25,7 +25,7 @@ log = logging.getLogger("zeitset")
 
 
 class Landing:
-    """A step: the driver waits until another caller's flight lands, but at most `seconds` (None: without limit)."""
+    """A step: the driver waits for the reply to another caller's call, but at most `seconds` (None: without limit)."""
 
     def __init__(self, ahead: Ahead, flight: Flight, seconds: float | None) -> None:
         self.ahead = ahead
@@ -49,8 +49,8 @@ class Decider:
             raise ValueError("a limiter that takes units ahead remembers denials")
         self.calls = calls
         self.timeout = timeout
-        # Other limiters refund units at the end of their hold, so units may be free before the wait of a denial is
-        # over.
+        # Remembers a denial for one hold at most: other limiters refund units at the end of their hold, so units may be
+        # free before the wait of the denial is over.
         self.denials = Denials(calls.hold_ms / 1000 if calls.ahead else inf) if remember else None
         self.ahead = None if calls.ahead is None else Ahead(calls)
         _deciders.add(self)

@@ -50,7 +50,7 @@ class Denials:
         return _later(denial.check, denial.told) if denial is not None and cost >= denial.cost else None
 
     def known_of_all(self, key: str, call: Signature) -> Checks | None:
-        """Returns the denial of this call for several limits, if the limit of `key` denied it."""
+        """If the limit of `key` denied this call for several limits, returns the denial."""
         denial = self._find(key)
         if denial is None or denial.checks is None or denial.call != call:
             return None

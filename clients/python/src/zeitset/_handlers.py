@@ -34,7 +34,8 @@ def checked(handler: Handler) -> Handler:
 
 
 class NotRun(TypeError):
-    """The handler returned a generator, so its code has not run. The handler would do nothing for any other job."""
+    """The handler returned a generator, so its code has not run. The worker stops, because no other job would run
+    either."""
 
 
 class Handlers:

@@ -54,8 +54,8 @@ class Job:
         self.timeout_ms: int | None = None
         """How long the handler may run, if the push gave a timeout. This value replaces the worker's `timeout`."""
         self.lost = False
-        """Whether the lease has expired, or the job has run longer than its `timeout`. Another worker may then run the
-        job."""
+        """Whether the lease has expired, or the job has run longer than its `timeout`. If so, another worker may run
+        the job."""
         self.stopping = False
         """Whether the worker's grace is over, and the worker releases the job."""
         self._key = queue if key is None else key
@@ -109,7 +109,7 @@ class Outcome:
 
     @property
     def may_be_last(self) -> bool:
-        """Whether the server may have made the job a dead letter, because this was its last attempt."""
+        """Whether this may have been the last attempt. If it was, the server has made the job a dead letter."""
         return self.nack is not None and "FREE" not in self.nack and "DEAD" not in self.nack
 
 

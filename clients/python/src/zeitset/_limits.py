@@ -98,7 +98,7 @@ class Checks:
 
 
 def headers(checks: Iterable[Check]) -> dict[str, str]:
-    """Returns the fields for these checks. If Redis was away for a limit, only `RateLimit-Policy` names it."""
+    """Returns the fields for these checks. If Redis was away for a limit, only `RateLimit-Policy` names this limit."""
     checks = tuple(checks)
     fields = {"RateLimit-Policy": ", ".join(check.policy.header for check in checks)}
     asked = [check for check in checks if not check.error]

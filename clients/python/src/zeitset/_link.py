@@ -105,7 +105,7 @@ def by_slot(client: Any, keys: list[str]) -> list[list[str]]:
 
 
 class Place:
-    """Finds and connects to the primary that has a key."""
+    """Finds the primary that has a key, and connects to it."""
 
     def __init__(self, client: Any, key: str) -> None:
         manager = getattr(client, "nodes_manager", None)
@@ -243,7 +243,8 @@ class Link:
 
 
 class Backoff:
-    """Waits of 0.1 s, 0.2 s, ... at most 3 s, each shortened at random by up to a third."""
+    """The seconds before each new attempt: 0.1, 0.2, ... at most 3. Each wait is shortened at random by up to a
+    third."""
 
     def __init__(self) -> None:
         self._next = 0.1

@@ -46,7 +46,7 @@ class _Awaiting:
 
 class _AwaitingOnce:
     """Sends commands over its own connection. In a cluster, each command gets a new connection. If a command is
-    cancelled, the connection is closed. The caller's client would keep its connection open."""
+    cancelled, closes the connection. (The caller's client would keep its own connection open.)"""
 
     def __init__(self, client: Any, seconds: float) -> None:
         self._client = client
@@ -72,8 +72,8 @@ class _AwaitingOnce:
 
 
 class _Cluster:
-    """Sends a command to the node of the key. If another node may have the slot, and `repeats` is set, the cluster
-    client sends the command again."""
+    """Sends a command to the node of the key. With `repeats`, the cluster client sends the command again if another
+    node may have the slot."""
 
     def __init__(self, client: Any, seconds: float, *, repeats: bool = True) -> None:
         self._client = client

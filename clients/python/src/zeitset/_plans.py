@@ -158,8 +158,7 @@ def _sought(calls: QueueCalls, id: str, group: str | None, ask: Callable[[QueueC
 def _each(
     calls: QueueCalls, ids: tuple[str, ...], group: str | None, ask: Callable[[QueueCalls, tuple[str, ...]], Call[int]]
 ) -> Steps[int]:
-    """Asks the shard of each ID. Then asks all shards for the IDs that were not found. IDs are unique only within a
-    shard."""
+    """Asks the shard of each ID, and then all shards for the IDs not found. Returns the sum of the replies."""
     if group or len(calls.shards) == 1:
         (count,) = yield [ask(calls.shard_of("", group), ids)]
         return int(count)
@@ -174,7 +173,7 @@ def _shared(
     calls: QueueCalls, count: int | None, group: str | None, ask: Callable[[QueueCalls, int | None], Call[int]]
 ) -> Steps[int]:
     """Handles at most `count` jobs of all shards together. Each shard gets an equal part. If a shard does not use up
-    its part, the rest goes to shards with more jobs."""
+    its part, the rest goes to shards with more jobs. Returns the number of handled jobs."""
     shards = _shards(calls, "", group)
     if len(shards) == 1:
         (done,) = yield [ask(shards[0], count)]

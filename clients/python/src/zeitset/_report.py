@@ -132,7 +132,7 @@ def read_replies(
             events += told
             problem = refused or problem
         else:
-            # For each outcome that was sent twice, assumes that the first command ended the claim.
+            # For each outcome that was sent twice, assumes that the first report ended the claim.
             missed = max(0, len(group) - _integer(first) - sum(each.repeated for each in group))
             if missed and len(group) == 1:
                 events.append(Event("stale", outcome.job))

@@ -19,7 +19,8 @@ class _Caught:
         self._before: dict[int, Any] = {}
 
     def catch(self) -> None:
-        """Catches the signals. Does nothing where that is not possible: on Windows, outside of the main thread."""
+        """Catches the signals. On Windows, and outside of the main thread, this is not possible, and the method does
+        nothing."""
         for number in (signal.SIGTERM, signal.SIGINT):
             before = signal.getsignal(number)
             try:

@@ -1,9 +1,10 @@
 """A worker's slots for jobs, and which of its sources may use them.
 
-A slot is room for one running job. If a worker has one source, this source claims as many jobs as slots are free. In a
-cluster, several sources share the slots. A source that probably has jobs waits for its turn, reserves free slots, and
-claims without BLOCK. Any other source claims with BLOCK while slots are free. This claim may wait for long, so it
-reserves no slots. If it gets more jobs than slots are free, the source releases the rest.
+A slot is room for one running job. A source claims jobs of some queues (`_source`). If a worker has one source, this
+source claims as many jobs as slots are free. In a cluster, several sources share the slots. A source that probably has
+jobs waits for its turn, reserves free slots, and claims without BLOCK. Any other source claims with BLOCK while slots
+are free. This claim may wait for long, so it reserves no slots. If it gets more jobs than slots are free, the source
+releases the rest.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from time import monotonic
 from ._job import Job
 
 _LONG = 0.1
-"""In seconds. If a source got no slot for this long, and other sources have started jobs, the source gets a turn. It
-may have jobs by now."""
+"""In seconds. If a source got no slot for this long, and other sources have started jobs, the source gets a turn,
+because its queues may have jobs by now."""
 _SOON = 0.2
 """The time for the reply to a claim without BLOCK, in seconds. After this time, other sources may use the reserved
 slots, because a node that hangs must not keep them."""
@@ -69,7 +70,8 @@ class Slots:
         return self._size - len(self.held) - self._reserved
 
     async def turn(self, eager: bool) -> Turn:
-        """Waits until a slot is free. `eager`: the source probably has jobs. After its claim, the source calls `settle`."""
+        """Waits until a slot is free. Returns how many jobs the source may claim. `eager`: the source probably has
+        jobs. After its claim, the source calls `settle`."""
         waiting = _Waiting(eager, monotonic(), self.started, self._loop.create_future())
         self._waiting.append(waiting)
         self._offer()

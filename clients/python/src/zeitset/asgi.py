@@ -104,7 +104,7 @@ async def name_of(key: Who) -> str | None:
 
 
 async def ask(limiters: list[Limiter], key: str, cost: int, scope: Scope) -> Check | Checks:
-    """Asks the limiters. Notes the checks for the header fields."""
+    """Asks the limiters, and stores their checks for the header fields."""
     check: Check | Checks
     if len(limiters) == 1:
         check = await limiters[0].check(key, cost)

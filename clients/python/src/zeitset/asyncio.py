@@ -67,8 +67,8 @@ class Limiter(Bound[LimiterCalls]):
 
     The Redis key is `prefix`, name, ":", key. `timeout`: the longest time that a call may take, even if the client's
     own timeouts are longer. `unit`: the name of the units in header fields (default: requests). `remember`: the limiter
-    remembers a denial until its `retry_after` has passed. Until then, the limiter denies calls for the same key without
-    asking the server, if they cost as much or more. `ahead`: the most units that the limiter takes in one call, to hand
+    remembers a denial until its `retry_after` has passed. Until then, the limiter denies calls for the same key that
+    cost as much or more, without asking the server. `ahead`: the most units that the limiter takes in one call, to hand
     them out without asking the server.
     """
 
@@ -168,7 +168,7 @@ async def check_all(*parts: tuple[Limiter, str] | tuple[Limiter, str, int], forc
 
 
 class ExpiringSet(Bound[ExpiringSetCalls]):
-    """A set whose members expire, each at its time."""
+    """A set in which each member has its own expiry."""
 
     def __init__(self, client: Client, key: str) -> None:
         super().__init__(client, ExpiringSetCalls(key))

@@ -101,14 +101,14 @@ def slot_elsewhere(error: BaseException) -> int | None:
 
 
 def is_refused(error: BaseException) -> bool:
-    """Whether the server is alive, but takes no writes for now. There is then no reason to connect again."""
+    """Whether the server is alive, but takes no writes for now. If so, a new connection would not help."""
     return isinstance(error, exceptions.OutOfMemoryError) or str(error).partition(" ")[0] in _REFUSING
 
 
 @contextmanager
 def unexpected(what: str, reply: Any) -> Iterator[None]:
-    """Raises ConnectionError if a reply has a shape that Redis never sends. The cause is then the connection, not a
-    mistake in the program."""
+    """If a reply has a shape that Redis never sends, raises ConnectionError, because the cause is the connection and
+    not a mistake in the program."""
     try:
         yield
     except (TypeError, ValueError, LookupError, AttributeError) as error:

@@ -41,6 +41,6 @@ def rate_limit(
         response.headers.update(fields)
         return check
 
-    # FastAPI reads the annotations, which are strings here.
+    # FastAPI reads the annotations. Without this line, they would be strings.
     depend.__annotations__ = {"request": Request, "response": Response}
     return depend

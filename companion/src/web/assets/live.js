@@ -27,7 +27,7 @@ function update(old, fresh) {
   }
   if (old.outerHTML === fresh.outerHTML) return;
   for (const { name } of [...old.attributes]) {
-    // The user opens and closes `details` elements.
+    // Keeps `open`, because the user opens and closes `details` elements.
     if (!fresh.hasAttribute(name) && name !== "open") old.removeAttribute(name);
   }
   for (const { name, value } of fresh.attributes) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
