@@ -6,8 +6,8 @@
 //! INFO. [`names`] has the names of all queues and the times of their next checks. [`upkeep`] makes these checks: it
 //! cleans up queues that no command changes.
 //!
-//! An empty queue keeps its key, because it still holds the settings, the counters and the last token. Each new token
-//! must be higher than all earlier tokens.
+//! An empty queue keeps its key, because the key still holds the settings, the counters and the last token. The last
+//! token is needed because each new token must be higher than all earlier tokens.
 
 pub mod claiming;
 pub mod names;
