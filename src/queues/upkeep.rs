@@ -33,7 +33,7 @@ const ROUND: usize = 256;
 const CHECK: usize = 2;
 /// The pause between two rounds, in ms.
 const REST: Millis = 10;
-/// The time in ms after which a queue is checked again if it cannot be changed now.
+/// The time in ms after which a queue is checked again if the queue cannot be changed now.
 const RETRY: Millis = 1000;
 /// The time of the next check if a queue needs no check.
 const NEVER: Millis = Millis::MAX;
@@ -82,8 +82,8 @@ impl Upkeep {
     }
 }
 
-/// Computes the time of the next check after a change of the queue. If it is earlier than the planned time, returns it
-/// and replaces the planned time. Otherwise, returns `None`.
+/// After a change of the queue, computes when the next check is useful. If this is before the planned time, plans the
+/// check for the new time and returns this time. Otherwise, returns `None`.
 pub(super) fn moved_forward(stored: &Stored, now: Millis) -> Option<Millis> {
     let Upkeep { announced, planned } = &stored.upkeep;
     // If the clock was set back, `announced` may be in the future.

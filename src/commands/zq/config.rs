@@ -22,7 +22,7 @@ pub const SPEC: Spec = Spec {
     complexity: c"O(1); O(N) with N the number of jobs of the queue when AGING or ORDERED changes; O(G) with G the number of groups with jobs when GROUPCONCURRENCY or GROUPRATE changes; O(M*log(N)) with M the number of claimed jobs when BACKOFF or JITTER changes",
     since: c"0.1.0",
     // The command does not have the flag deny-oom, so operators can read the settings and pause a queue even if memory
-    // is short. If the key is missing, `run` refuses to create a queue then.
+    // is short. In this case, `run` refuses only to create a queue.
     flags: c"write",
     keys: Keys::First(Access::Exchange),
     arguments: &[

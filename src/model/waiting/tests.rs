@@ -39,7 +39,8 @@ struct Client {
     passed_over: Option<Millis>,
 }
 
-/// The server's timer. It expires by the wall clock. The event loop checks it when the monotonic clock reaches `event`.
+/// The server's timer. It expires by the wall clock. The event loop checks the timer when the monotonic clock reaches
+/// `event`.
 #[derive(Clone, Copy)]
 struct Timer {
     expires: Millis,
@@ -64,8 +65,8 @@ struct World {
     timer: Option<Timer>,
     tick_every: Millis,
     next_tick: Millis,
-    /// Whether the server may not serve clients, because of CLIENT PAUSE or min-replicas-to-write, or because it is a
-    /// replica.
+    /// Whether the server must not serve clients: during CLIENT PAUSE, without enough replicas (min-replicas-to-write),
+    /// or as a replica.
     refused: bool,
     /// The keys in slots of other nodes.
     foreign: BTreeSet<Key>,

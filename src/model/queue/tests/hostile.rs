@@ -1,4 +1,4 @@
-//! Tests of forged bytes and effects. A queue rejects them, or passes all checks afterwards. Nothing panics.
+//! Tests of forged bytes and effects. A queue rejects such input, or passes all checks afterwards. Nothing panics.
 
 use super::super::{
     Attempt, AutoId, Change, Counters, Effect, Extras, JobChange, MAX_TIME, Nack, NackOptions, NewJob, Push, Queue,

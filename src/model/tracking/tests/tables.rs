@@ -159,7 +159,7 @@ fn a_table_that_grows_and_shrinks_says_what_a_plain_map_says() {
         let due = map.values().filter(|&&due| due <= 500).count();
         assert!(table.overdue(500).abs_diff(due) <= due / 10, "{} for {due}", table.overdue(500));
     }
-    // Sets are taken in the order of their due times.
+    // The sets must come in the order of their due times.
     let mut before = 0;
     while let Some((name, due)) = table.first() {
         let name = name.to_vec();
