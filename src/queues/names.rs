@@ -146,8 +146,8 @@ pub(super) fn forget(ctx: &Context, name: Str<'_>) {
     NAMES.with(ctx, |names| names.forget(ctx.database(), name.bytes()));
 }
 
-/// Returns the names of the queues in the current database, in order: at most `count` names, the first one after
-/// `after`. Leaves out names for which `is_shown` returns false.
+/// Returns up to `count` names of queues in the current database, in order. Starts after the name `after`. Leaves out
+/// names for which `is_shown` returns false.
 pub fn list(
     ctx: &mut Context,
     after: Option<&[u8]>,

@@ -68,7 +68,7 @@ pub fn count_expired(count: u64) {
 
 /// The upkeep's state for one queue. The state is stored with the queue, so most commands need no lookup in [`names`].
 pub(super) struct Upkeep {
-    /// The time of the last check. If a job became a dead letter because its lease expired by this time, the event
+    /// The time of the last check. If a job's lease expired by this time, and the job became a dead letter, the event
     /// `zq.dead` has been sent.
     announced: AtomicU64,
     /// The time of the next check, as the last check or change of the queue planned it. [`names`] may have an earlier
@@ -82,8 +82,8 @@ impl Upkeep {
     }
 }
 
-/// After a change of the queue, computes when the next check is useful. If this is before the planned time, plans the
-/// check for the new time and returns this time. Otherwise, returns `None`.
+/// After a change of the queue, computes when the next check is useful. If this is before the planned time, stores and
+/// returns the new time. Otherwise, returns `None`.
 pub(super) fn moved_forward(stored: &Stored, now: Millis) -> Option<Millis> {
     let Upkeep { announced, planned } = &stored.upkeep;
     // If the clock was set back, `announced` may be in the future.

@@ -125,7 +125,7 @@ fn on_cron(ctx: &mut Context) {
 fn check_due(ctx: &mut Context) {
     let clock = ctx.micros();
     let now = clock / 1000;
-    // A writable replica may have waiting clients. They are woken after the promotion of the replica.
+    // A writable replica may have waiting clients. The server wakes them only after its promotion.
     let due = STATE.with(ctx, |state| state.waiting.fired(now, || ctx.may_write_by_itself()));
     for db_key in due {
         // A queue whose check panics must not block the clients of other queues.

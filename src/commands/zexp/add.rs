@@ -48,7 +48,7 @@ impl AddOptions {
         Ok(options)
     }
 
-    /// Returns `new` if the options allow a member to get this expiry, otherwise the member's `current` expiry. `None`
+    /// Returns a member's expiry after the command: `new` if the options allow the change, otherwise `current`. `None`
     /// means that the member is absent or expired.
     fn decide(&self, current: Option<Millis>, new: Millis, now: Millis) -> Option<Millis> {
         let passes = self.must_live.is_none_or(|must_live| must_live == current.is_some())

@@ -4,8 +4,8 @@
 //! and AOF files get this command instead of the commands that clients sent. Applications do not need this command.
 //!
 //! A client can also replay an AOF file, so clients may send this command. Like RESTORE, the command bypasses the
-//! checks of other commands, and needs the rights of RESTORE. An effect that does not fit the queue changes nothing.
-//! The reply is the number of effects that fit. The server logs effects from a master or an AOF file that do not fit.
+//! checks of other commands, and needs the rights of RESTORE. An effect that does not fit the queue changes nothing. If
+//! such an effect comes from a master or an AOF file, the server logs it. The reply is the number of effects that fit.
 
 use crate::commands::args::Args;
 use crate::error::Error;
