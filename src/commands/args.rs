@@ -10,12 +10,12 @@ pub struct Args<'a> {
     rest: &'a [Str<'a>],
 }
 
-/// Returns the time `duration` after `now`. Returns an error if it exceeds the latest time ([`time::after`]).
+/// Returns `now` plus `duration`, or an error if that time is too late.
 pub fn after(now: Millis, duration: Millis) -> Result<Millis, Error> {
     time::after(now, duration).ok_or(Error::TooFar)
 }
 
-/// A keyword in upper case. Empty if it is longer than every known keyword.
+/// An argument in upper case. Empty if the argument is longer than every known keyword.
 #[derive(PartialEq, Eq)]
 pub struct Keyword {
     bytes: [u8; Keyword::LONGEST],
@@ -25,7 +25,7 @@ pub struct Keyword {
 impl Keyword {
     const LONGEST: usize = 16;
 
-    /// Returns `None` if the argument does not begin with a letter. Numbers, durations and times do not.
+    /// Returns `None` unless the argument begins with a letter. So numbers, durations and times are no keywords.
     fn of(argument: Str<'_>) -> Option<Keyword> {
         let text = argument.bytes();
         if !text.first()?.is_ascii_alphabetic() {
@@ -54,8 +54,8 @@ impl<'a> Args<'a> {
         Ok(first)
     }
 
-    /// Parses `numkeys key [key ...]` and returns the keys. `behind` arguments for each key, and `then` more arguments,
-    /// must follow the keys. The error texts are those of ZMPOP and EVAL.
+    /// Parses `numkeys key [key ...]` and returns the keys. Returns an error if fewer than `behind` arguments per key,
+    /// plus `then`, follow the keys. The error texts are those of ZMPOP and EVAL.
     pub fn keys(&mut self, behind: usize, then: usize) -> Result<&'a [Str<'a>], Error> {
         let numkeys = integer(self.string()?.bytes()).filter(|&numkeys| numkeys > 0).ok_or(Error::NumKeys)?;
         let most = self.rest.len().saturating_sub(then) / (1 + behind);
@@ -69,7 +69,7 @@ impl<'a> Args<'a> {
         self.rest.is_empty()
     }
 
-    /// Returns all remaining arguments, which must be at least one.
+    /// Returns all remaining arguments, or an error if there are none.
     pub fn strings(&mut self) -> Result<&'a [Str<'a>], Error> {
         match std::mem::take(&mut self.rest) {
             [] => Err(Error::Arity),
@@ -82,8 +82,8 @@ impl<'a> Args<'a> {
         if self.is_empty() { Ok(()) } else { Err(Error::Syntax) }
     }
 
-    /// Returns the next argument if it is a keyword, otherwise `None`. Commands use this function if a number, a
-    /// duration or a time follows their options.
+    /// Returns the next argument if it is a keyword, otherwise `None`. Use this function for options before a number, a
+    /// duration or a time.
     pub fn leading_keyword(&mut self) -> Option<Keyword> {
         let keyword = Keyword::of(*self.rest.first()?)?;
         self.rest = &self.rest[1..];
@@ -95,8 +95,8 @@ impl<'a> Args<'a> {
         self.rest.first().is_some_and(|next| Keyword::of(*next).is_none())
     }
 
-    /// Returns the next argument, which must be a keyword. Returns `None` if no argument remains. Commands use
-    /// this function if nothing follows their options.
+    /// Returns the next argument, or `None` if no argument remains. An argument that is no keyword is an error. Use
+    /// this function for options at the end of a command.
     pub fn trailing_keyword(&mut self) -> Result<Option<Keyword>, Error> {
         match self.leading_keyword() {
             None if !self.is_empty() => Err(Error::Syntax),
@@ -104,7 +104,7 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// Returns an option's value. If the value is missing, the error is a syntax error, not `Arity`.
+    /// Returns an option's value. If the value is missing, returns the error `Syntax`, not `Arity`.
     pub fn word(&mut self) -> Result<Str<'a>, Error> {
         self.string().map_err(|_| Error::Syntax)
     }

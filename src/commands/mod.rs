@@ -1,4 +1,4 @@
-//! The table of all commands. The file of a command has the command's documentation.
+//! The tables of all commands. Each command is documented in its own file.
 
 mod args;
 mod zexp;
@@ -70,6 +70,6 @@ pub const TYPED: &[Command] = commands![
     zq::stats,
 ];
 
-/// The commands that apply effects to the module's data types. Like RESTORE, these commands can store any value in a
-/// key, without the checks of the other commands.
+/// The commands that replicas and AOF files get instead of the commands that clients sent. Like RESTORE, these commands
+/// can store any value in a key.
 pub const EFFECTS: &[Command] = commands![zlb::apply, zq::apply];

@@ -21,7 +21,7 @@ pub struct ClaimRequest {
     pub worker: Vec<u8>,
 }
 
-/// Claims jobs from the queue in `key`. If there are any, replies with them and returns true.
+/// Claims jobs from the queue in `key`. If the client gets jobs, replies with them and returns true.
 pub fn claim(mut open: OpenQueue<'_, Writing>, key: Str<'_>, clock: Micros, request: &ClaimRequest) -> bool {
     let now = clock / 1000;
     let deadline = time::after_at_most(now, request.lease);
@@ -54,11 +54,12 @@ pub fn reply_nothing(ctx: &Context) {
     ctx.reply_array(0);
 }
 
-/// Drops expired jobs and settles units, as a claim does even if it gets no job. Without these changes, the queue
-/// cannot compute when it becomes claimable ([`Queue::needs_settling`](crate::model::queue::Queue::needs_settling)).
+/// Makes a claim for 0 jobs. This claim drops expired jobs, and forgets units that are available again. Without this
+/// claim, the queue could not compute when it becomes claimable
+/// ([`Queue::needs_settling`](crate::model::queue::Queue::needs_settling)).
 pub fn settle(ctx: &mut Context, key: Str<'_>, clock: Micros) {
     let now = clock / 1000;
-    // A key of another type has nothing to settle.
+    // If the key has another type, there is nothing to do.
     let _ = OpenQueue::edit(ctx, key, now, |queue, effects| {
         queue.claim(clock, now, 0, &[], |effect| effects.add(effect));
     });

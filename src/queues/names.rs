@@ -1,5 +1,5 @@
-//! The names of the queues of each database, with the times of their next checks. ZQ.LIST lists the names without a
-//! keyspace scan. [`upkeep`](super::upkeep) finds the queues whose check is due.
+//! The names of the queues in each database, and when each queue is checked next. ZQ.LIST lists the names without a
+//! keyspace scan. [`upkeep`](super::upkeep) checks the queues that are due.
 //!
 //! A name is added when a key becomes a queue: by a first write, a load, RESTORE, COPY, RENAME or MOVE. The name is
 //! removed when the key is removed. But a key may get another type without an event. So code that uses a name opens the
@@ -27,7 +27,8 @@ pub type Name = Rc<[u8]>;
 #[derive(Default)]
 struct QueueNames {
     by_database: HashMap<i32, Queues>,
-    /// The queues of a dataset that this replica loads while it still serves the old dataset. `None` if it loads none.
+    /// The queues of a dataset that this replica loads while it still serves the old dataset. `None` if there is no
+    /// such dataset.
     loaded_aside: Option<Vec<(i32, Name)>>,
     /// Whether RENAME or MOVE has removed a queue from its old key, and the event for the new key has not come yet.
     /// Meanwhile, other modules may move and delete keys. So an event for a key without a queue does not clear this
@@ -46,7 +47,7 @@ struct Queues {
 type Check = (Millis, u64);
 
 impl QueueNames {
-    /// Whether the server has no queue. RENAME, MOVE and COPY then cannot make a key a queue.
+    /// Whether the server has no queue, not even one that RENAME or MOVE is moving.
     fn is_empty(&self) -> bool {
         self.by_database.is_empty() && !self.is_moving
     }
@@ -64,7 +65,7 @@ impl QueueNames {
         known.is_some()
     }
 
-    /// Adds a queue if necessary, and replaces the time of its next check.
+    /// Adds a queue if necessary, and sets the time of its next check.
     fn plan(&mut self, database: i32, name: &[u8], at: Option<Millis>) {
         let check = at.map(|at| (at, self.next_number));
         self.next_number += 1;
@@ -76,7 +77,7 @@ impl QueueNames {
         queues.checks.extend(check.map(|check| (check, name)));
     }
 
-    /// Adds a queue if necessary. Plans a check of the queue at `at`, unless its next check is at `at` or earlier.
+    /// Adds a queue if necessary. Sets the time of its next check to `at`, unless the planned time is earlier.
     fn bring_forward(&mut self, database: i32, name: &[u8], at: Option<Millis>) {
         let known = self.by_database.get(&database).and_then(|queues| queues.by_name.get(name));
         let is_earlier = |check: &Option<Check>| at.is_some_and(|at| check.is_none_or(|(planned, _)| at < planned));
@@ -85,7 +86,7 @@ impl QueueNames {
         }
     }
 
-    /// Returns the queue with the earliest check, if that check is due.
+    /// If a check is due, returns the queue with the earliest check.
     fn first_due(&self, now: Millis) -> Option<(i32, Name)> {
         let firsts = self.by_database.iter().filter_map(|(&database, queues)| Some((queues.checks.first()?, database)));
         let ((check, name), database) = firsts.min()?;
@@ -96,13 +97,13 @@ impl QueueNames {
 /// The time of the first check of a queue that was loaded, renamed or copied. This check is due at once.
 const SOON: Option<Millis> = Some(0);
 
-/// Adds the queue in a key of the current database if necessary. Plans a check of the queue at `at`, unless its next
-/// check is at `at` or earlier.
+/// Adds a queue of the current database if necessary. Sets the time of its next check to `at`, unless the planned time
+/// is earlier.
 pub(super) fn bring_forward(ctx: &Context, name: Str<'_>, at: Option<Millis>) {
     NAMES.with(ctx, |names| names.bring_forward(ctx.database(), name.bytes(), at));
 }
 
-/// Replaces the time of the next check of the queue in a key of the current database.
+/// Sets when a queue of the current database is checked next.
 pub(super) fn plan(ctx: &Context, name: Str<'_>, at: Option<Millis>) {
     NAMES.with(ctx, |names| names.plan(ctx.database(), name.bytes(), at));
 }
@@ -111,7 +112,7 @@ pub(super) fn is_due(ctx: &Context, now: Millis) -> bool {
     NAMES.with(ctx, |names| names.first_due(now).is_some())
 }
 
-/// Returns the queue with the earliest check if that check is due, and plans its next check for `again`.
+/// If a check is due, returns the queue with the earliest check, and plans the queue's next check for `again`.
 pub(super) fn take_due(ctx: &Context, now: Millis, again: Millis) -> Option<(i32, Name)> {
     NAMES.with(ctx, |names| {
         let (database, name) = names.first_due(now)?;
@@ -140,13 +141,13 @@ fn take_over_loaded(ctx: &Context) {
     });
 }
 
-/// Removes the name of a key of the current database.
+/// Removes a name of the current database.
 pub(super) fn forget(ctx: &Context, name: Str<'_>) {
     NAMES.with(ctx, |names| names.forget(ctx.database(), name.bytes()));
 }
 
-/// Returns up to `count` names of the current database that follow `after`, in order. Leaves out names for which
-/// `is_shown` is false.
+/// Returns up to `count` names of queues in the current database, in order. Starts after the name `after`. Leaves out
+/// names for which `is_shown` returns false.
 pub fn list(
     ctx: &mut Context,
     after: Option<&[u8]>,

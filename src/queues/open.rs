@@ -74,8 +74,8 @@ impl<'k> OpenQueue<'k, Reading> {
 }
 
 impl<'k> OpenQueue<'k, Writing> {
-    /// Opens a queue, calls `change`, and commits. `change` must record the effect of each change. `now` is the time of
-    /// the changes.
+    /// Opens a queue, calls `change`, and commits. For each change, `change` must record an effect. `now` is the time
+    /// of the changes.
     pub fn edit<R>(
         ctx: &'k mut Context,
         name: Str<'k>,
@@ -88,7 +88,7 @@ impl<'k> OpenQueue<'k, Writing> {
         Ok(result)
     }
 
-    /// Calls `change`, which must record the effect of each change. [`commit`](Self::commit) replicates the effects.
+    /// Calls `change`, which must record an effect for each change. [`commit`](Self::commit) replicates the effects.
     pub fn change<R>(&mut self, change: impl FnOnce(&mut Queue, &mut Recorder<'_>) -> R) -> R {
         let (queue, ctx) = match &mut self.new {
             Some(new) => (new, self.key.ctx()),
@@ -173,7 +173,7 @@ impl<'e> Recorder<'e> {
         self.effects.add(effect);
     }
 
-    /// Records the effect of a call, if any. Returns whether there is one.
+    /// If there is an effect, records it and returns true. Otherwise, returns false.
     pub fn add_if_some(&mut self, effect: Option<Effect<'_>>) -> bool {
         effect.inspect(|effect| self.add(effect)).is_some()
     }

@@ -12,7 +12,7 @@ use crate::server::events::Classes;
 use crate::server::io::{Digest, Loader, Rewriter, Saver};
 use std::ffi::{CStr, c_int};
 
-/// A command of a rewritten AOF ends when it has this many effects, or `BATCH_BYTES`.
+/// The maximum number of effects in one command of a rewritten AOF file.
 const BATCH: usize = 64;
 const BATCH_BYTES: usize = 64 * 1024;
 

@@ -2,7 +2,7 @@
 //! Each change of a queue updates the totals, so INFO opens no queue.
 //!
 //! A queue counts from the creation of its value (by a push, a load or a copy) until the server frees the value. The
-//! server may free it in another thread, so the totals are atomics, and a lock protects the list of queues.
+//! server may free the value in another thread, so the totals are atomics, and a lock protects the list of queues.
 
 use crate::model::queue::{Queue, STORED_STATES};
 use crate::model::time::Millis;
@@ -19,10 +19,11 @@ static FIRSTS: Mutex<Firsts> = Mutex::new(Firsts { by_time: BTreeMap::new() });
 /// The due time of a queue without waiting jobs.
 const NEVER: Millis = Millis::MAX;
 
-/// An entry for each queue, ordered by time. The time of an entry is the due time of the queue's first job, or earlier.
+/// A list with an entry for each queue, ordered by time. The time of an entry is the due time of the queue's first job,
+/// or earlier if the entry is outdated.
 ///
 /// If the due time becomes earlier, the entry is moved at once. If the due time becomes later, as after every claim,
-/// only `First::due` changes. INFO then finds the outdated entry and moves it. So a claim usually needs no lock.
+/// only `First::due` changes, so a claim usually needs no lock. INFO moves the outdated entries that it finds.
 struct Firsts {
     by_time: BTreeMap<(Millis, u64), Arc<First>>,
 }
@@ -44,7 +45,8 @@ impl Firsts {
         self.by_time.insert((due, number), Arc::clone(first));
     }
 
-    /// Returns the earliest due time of all jobs. While the first entry is outdated, moves it to its queue's due time.
+    /// Returns the earliest due time of all jobs, or `None` if no job waits. If the first entry is outdated, moves the
+    /// entry and tries again.
     fn earliest(&mut self) -> Option<Millis> {
         loop {
             let (&(entered, number), first) = self.by_time.first_key_value()?;
@@ -119,7 +121,7 @@ pub struct AllQueues {
     pub jobs: [u64; STORED_STATES],
     /// The time in ms since the oldest ready job was due. 0 if no job is ready.
     pub longest_wait: Millis,
-    /// The number of leases that expired without ACK or NACK. Each is counted at the next change of its job.
+    /// The number of leases that expired without ACK or NACK. An expired lease is counted when its job changes next.
     pub expired_leases: u64,
 }
 

@@ -1,11 +1,11 @@
-//! Background work for queues that no command changes. It drops dead letters (DEADLEN, DEADTTL) and expired jobs (TTL).
-//! It replaces dead letters with the pushes that wait behind them (AGAIN), and removes groups without jobs. It sends
-//! `zq.dead` for jobs that became dead letters because their leases expired.
+//! Background work for queues that no command changes. The upkeep drops dead letters (DEADLEN, DEADTTL) and expired
+//! jobs (TTL). It replaces dead letters with the pushes that wait behind them (AGAIN), and removes groups without jobs.
+//! It sends the event `zq.dead` for jobs that became dead letters because their leases expired.
 //!
 //! Each queue computes when its next check is useful ([`Queue::next_upkeep`](crate::model::queue::Queue::next_upkeep)).
-//! [`names`] has the planned time of the check. A command changes this time only if the check becomes useful earlier.
-//! So a check may come too early. Each check plans the next check exactly. When a check is due, the server's cron arms
-//! a timer.
+//! [`names`] has the planned time of the check. A command may bring this time forward, but never postpones it, so a
+//! check may come too early. At its end, each check plans the next one. When a check is due, the server's cron arms a
+//! timer.
 //!
 //! The timer runs a round of checks. A check drops a bounded number of dead letters. If some remain, all queues that
 //! are already due are checked before this queue is checked again. So a queue waits for at most one check of each other
@@ -26,23 +26,24 @@ use crate::server::{Context, OwnedStr, Str, catch_panic};
 use lazy_static::lazy_static;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A round ends when its checks together have this cost. Each dropped job, and each changed group, costs 1.
+/// A round ends when the total cost of its checks reaches this number. Each dropped job, and each changed group, costs
+/// 1.
 const ROUND: usize = 256;
 /// The cost of a check, in addition to the cost of its changes.
 const CHECK: usize = 2;
 /// The pause between two rounds, in ms.
 const REST: Millis = 10;
-/// The time in ms after which a queue is checked again if it cannot be changed now.
+/// The time in ms after which a queue is checked again if the queue cannot be changed now.
 const RETRY: Millis = 1000;
-/// The time of the next check of a queue that needs none.
+/// The time of the next check if a queue needs no check.
 const NEVER: Millis = Millis::MAX;
 
 /// The number of jobs that became dead letters, for INFO.
 static DEAD_LETTERS: AtomicU64 = AtomicU64::new(0);
-/// The number of jobs and occurrences dropped because their TTL had passed, for INFO.
+/// The number of jobs and occurrences that expired (TTL), for INFO.
 static EXPIRED: AtomicU64 = AtomicU64::new(0);
-/// Jobs that became dead letters before this time are not counted. The former master counted them, or this server did
-/// before its restart.
+/// Jobs that became dead letters before this time are not counted, because the former master has counted them, or this
+/// server before its restart.
 static COUNTED_FROM: AtomicU64 = AtomicU64::new(0);
 
 lazy_static! {
@@ -65,13 +66,13 @@ pub fn count_expired(count: u64) {
     EXPIRED.fetch_add(count, Relaxed);
 }
 
-/// The state of the upkeep of a queue. It is stored with the queue, so most commands need no lookup in [`names`].
+/// The upkeep's state for one queue. The state is stored with the queue, so most commands need no lookup in [`names`].
 pub(super) struct Upkeep {
-    /// The time of the last check. `zq.dead` has been sent for all jobs that became dead letters up to this time
-    /// because their leases expired.
+    /// The time of the last check. If a job's lease expired by this time, and the job became a dead letter, the event
+    /// `zq.dead` has been sent.
     announced: AtomicU64,
-    /// The time of the next check, as planned by the last check or the last change of the queue. The time in [`names`]
-    /// may be earlier after a RENAME, and later if the queue could not be changed.
+    /// The time of the next check, as the last check or change of the queue planned it. [`names`] may have an earlier
+    /// time after a RENAME, or a later time if the queue could not be changed.
     planned: AtomicU64,
 }
 
@@ -81,8 +82,8 @@ impl Upkeep {
     }
 }
 
-/// After a change of the queue, returns the time of the next check if it is earlier than the planned time. This time
-/// becomes the planned time.
+/// After a change of the queue, computes when the next check is useful. If this is before the planned time, stores and
+/// returns the new time. Otherwise, returns `None`.
 pub(super) fn moved_forward(stored: &Stored, now: Millis) -> Option<Millis> {
     let Upkeep { announced, planned } = &stored.upkeep;
     // If the clock was set back, `announced` may be in the future.
@@ -126,8 +127,8 @@ fn run_round(ctx: &mut Context) {
     let now = ctx.now();
     let mut cost = 0;
     while cost < ROUND {
-        // The cron starts the next round when the server may write again. Until then, a timer would fire again and
-        // again.
+        // While the server may not write, a timer would fire again and again without effect. So the timer stays off,
+        // and the cron starts the next round when the server may write again.
         if !ctx.may_write_by_itself() {
             return;
         }
@@ -172,7 +173,7 @@ fn process_queue(ctx: &mut Context, name: Str<'_>, now: Millis) -> usize {
         next
     });
     match next {
-        // If the queue has more work, all queues that are already due come first.
+        // If the queue needs another check at once, all queues that are already due are checked first.
         Some(next) => names::plan(ctx, name, next.map(|next| next.max(now))),
         None => names::forget(ctx, name),
     }
@@ -183,7 +184,7 @@ fn process_queue(ctx: &mut Context, name: Str<'_>, now: Millis) -> usize {
     done
 }
 
-/// Calls `read` with the queue. Returns `None` if the key holds no queue.
+/// Calls `read` with the queue and returns its result. Returns `None` if the key holds no queue.
 fn with_stored<R>(ctx: &mut Context, name: Str<'_>, read: impl FnOnce(&Stored) -> R) -> Option<R> {
     let open = OpenQueue::open_notouch(ctx, name).ok()?;
     open.stored().map(read)

@@ -2,8 +2,8 @@
 //! queue. This file tells the model about changes, and does what the model decides.
 //!
 //! After a change of a queue, [`OpenQueue::commit`] calls [`note_queue_changed`]. When RENAME, RESTORE, COPY or MOVE
-//! writes a queue to a key, [`wake_first`] wakes the key's first client. This client then checks the queue. A timer
-//! calls [`check_due`], which checks the due queues.
+//! writes a queue to a key, [`wake_first`] wakes the first client that waits for the key. The woken client checks the
+//! queue. A timer calls [`check_due`], which checks the due queues.
 
 use super::OpenQueue;
 use super::claiming::{ClaimRequest, claim, reply_nothing, settle};
@@ -39,7 +39,7 @@ struct Waiters {
 pub struct WaitingStats {
     pub clients: u64,
     pub served: u64,
-    /// The number of checks of queues for waiting clients.
+    /// How often queues were checked for waiting clients.
     pub checks: u64,
 }
 
@@ -54,7 +54,7 @@ fn update_and_wake(ctx: &Context, now: Millis, change: impl FnOnce(&mut Waiting<
     });
 }
 
-/// Calls `change` with the model. Then arms or disarms the timer, as the model requests.
+/// Calls `change` with the model, and arms or disarms the timer as the model requests. Returns the result of `change`.
 fn update<R>(ctx: &Context, now: Millis, change: impl FnOnce(&mut Waiting<DbKey>) -> R) -> R {
     STATE.with(ctx, |state| {
         let result = change(&mut state.waiting);
@@ -78,8 +78,8 @@ pub fn is_waited_for(ctx: &Context, key: Str<'_>) -> bool {
     })
 }
 
-/// Notes that the queue in `key` has changed, and becomes claimable at `next`. If `next` is not in the future, wakes
-/// the key's first client.
+/// Tells the model that the queue in `key` has changed, and that a job can be claimed at `next`. If `next` is not in
+/// the future, wakes the first client that waits for the key.
 pub(super) fn note_queue_changed(ctx: &Context, key: Str<'_>, now: Millis, next: Option<Millis>) {
     let db_key = DbKeyRef { database: ctx.database(), name: key.bytes() };
     update_and_wake(ctx, now, |waiting| waiting.checked(&db_key, now, next, true));
@@ -101,7 +101,8 @@ pub(super) fn wake_first(ctx: &Context, database: i32, key: Str<'_>) {
 pub fn on_server(ctx: &mut Context, event: ServerEvent<'_>) {
     match event {
         ServerEvent::Cron => on_cron(ctx),
-        // After these events, a key may hold another queue, or the server may serve clients again.
+        // After these events, a key may hold another queue, or the server may serve clients again. So all queues are
+        // checked.
         ServerEvent::BecameMaster | ServerEvent::Loaded | ServerEvent::Swapped(..) | ServerEvent::SlotsSettled(_) => {
             let now = ctx.now();
             update(ctx, now, |waiting| waiting.check_all(now));
@@ -124,7 +125,7 @@ fn on_cron(ctx: &mut Context) {
 fn check_due(ctx: &mut Context) {
     let clock = ctx.micros();
     let now = clock / 1000;
-    // A replica has waiting clients only if it is writable. It wakes them after its promotion.
+    // A writable replica may have waiting clients. The server wakes them only after its promotion.
     let due = STATE.with(ctx, |state| state.waiting.fired(now, || ctx.may_write_by_itself()));
     for db_key in due {
         // A queue whose check panics must not block the clients of other queues.
@@ -137,9 +138,9 @@ fn check_due(ctx: &mut Context) {
     update(ctx, now, |_| ());
 }
 
-/// Tells the model when a queue becomes claimable. If the queue is claimable now, wakes its first client. `client` is
-/// the woken client that makes this check, if any. The check of a client may not change the queue. Returns whether this
-/// client may claim now.
+/// Tells the model when a queue becomes claimable. If the queue is claimable now, wakes the first client that waits for
+/// it. If a woken client makes the check, `client` is that client. Such a check does not change the queue, and returns
+/// whether the client may claim now.
 fn check_queue(ctx: &mut Context, key: Str<'_>, clock: Micros, client: Option<Client>) -> bool {
     let now = clock / 1000;
     STATE.with(ctx, |state| state.stats.checks += 1);
@@ -165,11 +166,11 @@ fn check_queue(ctx: &mut Context, key: Str<'_>, clock: Micros, client: Option<Cl
 
 pub struct Waiter {
     number: Client,
-    /// The user of the client when the client began to wait.
+    /// The client's user when the client began to wait.
     user: Option<OwnedStr>,
     /// The keys in the order of the command. Empty after the client was served or timed out.
     db_keys: Vec<DbKey>,
-    /// The key that will serve the client, and the time of the claim.
+    /// The key whose queue will serve the client, and the time of the claim.
     turn: Option<(DbKey, Micros)>,
     request: ClaimRequest,
 }
@@ -188,7 +189,8 @@ impl Waiter {
             state.stats.clients += 1;
             number
         });
-        // The name must be in the slot of the keys. All keys are in one slot.
+        // The server blocks the client on a key with this name. The name must be in the slot of the client's keys,
+        // which are all in one slot.
         let name = name(number, keys.first().map_or(b"", |key| key.bytes()));
         let blocked = ctx.block(&name, timeout, Waiter { number, user, db_keys, turn: None, request });
         STATE.with(ctx, |state| state.clients.insert(number, blocked));
@@ -219,8 +221,8 @@ impl Waiter {
         });
     }
 
-    /// Returns the first of the client's keys that has a job for this client. Returns `None` if no key has a job for
-    /// it, or if an earlier client must claim first.
+    /// Returns the first of the client's keys that has a job for this client. Returns `None` if no key has such a job,
+    /// or if an earlier client must claim first.
     fn find_turn(&self, ctx: &mut Context, clock: Micros) -> Option<&DbKey> {
         let now = clock / 1000;
         for (nth, db_key) in self.db_keys.iter().enumerate() {
@@ -239,10 +241,11 @@ impl Waiter {
         None
     }
 
-    /// Whether the client's user may still claim from these keys. Its rights may have changed since the command.
+    /// Whether the client's user may still claim from the client's keys. The user's rights may have changed since the
+    /// command.
     fn may_still_claim(&self, ctx: &Context) -> bool {
         let Some(user) = &self.user else { return true };
-        // A client whose user was deleted has another user until the server disconnects it.
+        // A client whose user was deleted has another user until the server disconnects the client.
         if ctx.user_name().is_none_or(|name| name.as_str().bytes() != user.as_str().bytes()) {
             return false;
         }

@@ -42,7 +42,7 @@ use std::ffi::CStr;
 
 pub const APPLY: &CStr = c"ZQ.APPLY";
 
-/// The event of jobs that became dead letters.
+/// The keyspace event for jobs that became dead letters.
 pub const DEAD_EVENT: &CStr = c"zq.dead";
 
 /// The argument of `MOVE` for a due time or a priority that does not change.
@@ -87,7 +87,7 @@ impl EncodedEffects {
         self.ends.iter().map(|&end| &self.text[std::mem::replace(&mut start, end)..end]).collect()
     }
 
-    /// Adds an effect. All effects of one command have the same `at`.
+    /// Adds an effect. All added effects must have the same `at`.
     pub fn add(&mut self, effect: &Effect<'_>) {
         if self.ends.is_empty() {
             self.text.reserve(256);

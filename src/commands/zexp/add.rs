@@ -1,7 +1,7 @@
 //! `ZEXP.ADD key [NX | XX] [GT | LT] [CH] [CAP count] [AT] ttl member [ttl member ...]`
 //!
-//! With CAP, the command adds nothing if more than `count` members would then be live. Use CAP for semaphores with
-//! leases, or for rules such as "at most three codes in five minutes".
+//! With CAP, if new members would bring the number of live members above `count`, the command changes nothing and
+//! returns null. Use CAP for semaphores with leases, or for rules such as "at most three codes in five minutes".
 
 use super::plan::Plan;
 use super::{AT, COMPARISON, allows, expiry};
@@ -41,15 +41,15 @@ impl AddOptions {
                 _ => return Err(Error::Syntax),
             }
         }
-        // NX sets only new members. They have no current expiry to compare.
+        // NX sets only new members. New members have no expiry that GT or LT could compare.
         if options.must_live == Some(false) && options.comparison.is_some() {
             return Err(Error::Syntax);
         }
         Ok(options)
     }
 
-    /// Returns the expiry of a member after the command. `current` is its expiry before the command. `new` is the
-    /// expiry in the command's arguments. `None` means that the member is absent or expired.
+    /// Returns a member's expiry after the command: `new` if the options allow the change, otherwise `current`. `None`
+    /// means that the member is absent or expired.
     fn decide(&self, current: Option<Millis>, new: Millis, now: Millis) -> Option<Millis> {
         let passes = self.must_live.is_none_or(|must_live| must_live == current.is_some())
             && current.is_none_or(|current| allows(self.comparison, new, current));

@@ -1,6 +1,6 @@
 //! `ZEXP.CARD key`
 //!
-//! Returns the number of live members. The number is always exact, even before the sweeper has deleted expired members.
+//! Returns the number of live members. Expired members never count, even if the server has not deleted them yet.
 
 use crate::commands::args::Args;
 use crate::error::Error;

@@ -27,7 +27,7 @@ use std::cmp::Ordering;
 
 const COMPARISON: Arg = Arg::one_of(c"comparison", &[Arg::flag(c"gt", c"GT"), Arg::flag(c"lt", c"LT")]).optional();
 
-/// `[AT]`: `ttl` is a time, not a duration.
+/// With AT, `ttl` is a time, not a duration.
 const AT: Arg = Arg::flag(c"at", c"AT").optional();
 
 /// Whether `comparison` allows the new expiry. GT is `Greater`, LT is `Less`.
@@ -53,7 +53,7 @@ fn reply_each<'a>(
 }
 
 /// Changes the expiry of members, and replies with a number for each member. `decide` gets a member's expiry, and
-/// returns its new expiry and its number. An expiry of `None` means that the member is not live.
+/// returns the new expiry and the number to reply. An expiry of `None` means that the member is not live.
 fn change_each<'a>(
     ctx: &mut Context,
     key: Str<'a>,
@@ -69,7 +69,7 @@ fn change_each<'a>(
     Ok(())
 }
 
-/// Parses `ttl`, which is a duration, or with AT a time. Returns the time of expiry.
+/// Parses `ttl`, and returns the time of expiry. `ttl` is a time if `is_instant` is true, otherwise a duration.
 fn expiry(args: &mut Args<'_>, is_instant: bool, now: Millis) -> Result<Millis, Error> {
     if is_instant {
         return args.instant();

@@ -1,7 +1,7 @@
 //! The planned changes of a command with several members.
 //!
-//! If a command names a member twice, the result is that of two calls. Nothing is written until the whole command is
-//! valid. Then each member is written and replicated once.
+//! If a command names a member twice, the result is the same as after two commands. The plan is carried out only if the
+//! whole command is valid. Each member is written and replicated once.
 
 use crate::expiring::{MemberName, TimedSet};
 use crate::model::time::{self, Millis};
@@ -22,14 +22,14 @@ struct PlannedMember<'a> {
 
 pub struct Plan<'a> {
     steps: SmallVec<[PlannedMember<'a>; 1]>,
-    /// The indexes of the members in `steps`, if there are more than [`FEW`].
+    /// The index of each member in `steps`. Empty if there are at most [`FEW`] members.
     index: HashMap<&'a [u8], usize>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
     pub added: u64,
-    /// Members whose expiry changes.
+    /// The number of members whose expiry changes.
     pub moved: u64,
     pub removed: u64,
 }

@@ -1,7 +1,7 @@
 //! `ZEXP.RANDMEMBER key [count]`
 //!
 //! Returns random live members. As in SRANDMEMBER, the members are distinct if `count` is positive, and may repeat if
-//! it is negative.
+//! `count` is negative.
 
 use crate::commands::args::Args;
 use crate::error::Error;
@@ -12,11 +12,11 @@ use crate::server::zset::Element;
 use crate::server::{Context, Str};
 use hashbrown::HashSet;
 
-/// The maximum number of members for a negative count. The reply must fit into memory.
+/// The maximum number of members for a negative count, so that the reply fits into memory.
 const MOST_REPEATED: u64 = 1 << 20;
 
-/// The number of members that the command can iterate over in the time of one lookup by rank. If more than one in
-/// `WALK` members is requested, iterating over all members is faster.
+/// In the time of one lookup by rank, the command can iterate over this many members. If more than one in `WALK`
+/// members is requested, iterating over all members is faster.
 const WALK: u64 = 12;
 
 pub const SPEC: Spec = Spec {

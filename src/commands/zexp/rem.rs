@@ -1,6 +1,6 @@
 //! `ZEXP.REM key member [member ...]`
 //!
-//! Removes live members. Expired members do not count as removed. The sweeper deletes them.
+//! Removes live members. Expired members do not count as removed.
 
 use super::plan::Plan;
 use crate::commands::KEY_AND_MEMBERS;

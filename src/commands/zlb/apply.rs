@@ -1,7 +1,7 @@
 //! `ZLB.APPLY key effect [word ...]`
 //!
 //! Applies an effect (`boards/effects.rs`) with the values that the master computed. Replicas and AOF files get this
-//! command instead of the commands that clients sent. Applications do not need it.
+//! command instead of the commands that clients sent. Applications do not need this command.
 //!
 //! A client can also replay an AOF file, so clients may send this command. Like RESTORE, the command bypasses the
 //! checks of other commands, and needs the rights of RESTORE. If the effect does not fit the key's value, the command

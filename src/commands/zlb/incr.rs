@@ -1,12 +1,12 @@
 //! `ZLB.INCR key [WITHRANK] member dim by [dim by ...]`
 //!
 //! Increments values of a member, and returns all its values. `dim` is the name of a dimension. The values of a new
-//! member start at 0. If an increment overflows, the command returns an error and changes nothing. With KEEP, a new
-//! member that is not among the best n is not added. The reply then has the values that the member would have had.
+//! member start at 0. If an increment overflows, the command returns an error and changes nothing. KEEP may exclude a
+//! new member. The reply then has the values that the member would have.
 //!
 //! WITHRANK adds the member's position in front of the values, or null if the member is not on the board. Dimensions
-//! and increments come in pairs, so the number of arguments tells whether WITHRANK is given. So a member may be named
-//! `WITHRANK`.
+//! and increments come in pairs, so the command recognizes WITHRANK by the number of arguments. A member may also be
+//! named `WITHRANK`.
 
 use super::{ValueFormat, reply_rank, value};
 use crate::boards;

@@ -1,7 +1,7 @@
 //! `ZLB.MERGE dest numkeys key [key ...] [SUM | BEST]`
 //!
 //! Stores the union of boards in `dest`, and returns the number of members of the union. A member on several boards
-//! gets the sums of its values (SUM, the default) or the best of its tuples (BEST). All boards must have the same
+//! gets the sums of its values (SUM, the default) or its best tuple of values (BEST). All boards must have the same
 //! schema, including a board in `dest`. A missing board counts as empty. As in ZUNIONSTORE, `dest` is replaced, loses
 //! its TTL, and may be one of the sources. If a sum overflows, the command returns an error and changes nothing.
 //!

@@ -1,7 +1,8 @@
 //! `ZLB.RANKOF key value ...`
 //!
 //! Returns the position that a new member with these values would get. The position is after all members with equal
-//! values, or with TIES LAST before them. The command ignores KEEP. If the key is missing, the position is 0.
+//! values. With TIES LAST, the position is before these members. The command ignores KEEP. If the key is missing, the
+//! position is 0.
 
 use super::value;
 use crate::commands::args::Args;

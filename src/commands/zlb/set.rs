@@ -1,12 +1,12 @@
 //! `ZLB.SET key [NX | XX] [BEST] [WITHRANK] member value ... [member value ... ...]`
 //!
 //! Sets the values of members, and returns the number of added members. NX sets only members that are not on the board.
-//! XX sets only members that are on the board. With BEST, a member gets the new values only if they are better than
-//! its current values. If a member already has the values, its place among equal members does not change. With KEEP, a
-//! new member that is not among the best n is not added.
+//! XX sets only members that are on the board. With BEST, a member gets the new values only if they are better than its
+//! current values. If a member already has the values, its place among equal members does not change. A new member is
+//! not added if the board has KEEP and already has enough better members.
 //!
-//! With WITHRANK, which takes one member, the reply is `[added, rank]`. The rank is null if the member is not on the
-//! board.
+//! With WITHRANK, the command accepts only one member, and the reply is `[added, rank]`. The rank is null if the member
+//! is not on the board.
 //!
 //! The number of arguments determines which arguments are options. So members may have any name, including `NX` or
 //! `best`.
@@ -35,8 +35,8 @@ type Parts<'a> = (SetOptions, bool, &'a [Str<'a>]);
 fn split<'a>(rest: &'a [Str<'a>], dimensions: usize) -> Result<Parts<'a>, Error> {
     let row = 1 + dimensions;
     let mut left_over = rest.len() % row;
-    // With few dimensions, there can be as many options as arguments in a row. But the second argument of a row is a
-    // value, and a value is never a keyword.
+    // With few dimensions, the options may be as many as the arguments of a row, so the number of arguments is
+    // ambiguous. But the second argument of a row is a value, and no value is a keyword.
     while left_over + row <= MOST_OPTIONS && rest.get(left_over + 1).is_some_and(|&value| is_option(value)) {
         left_over += row;
     }

@@ -1,7 +1,7 @@
 //! `ZQ.ACK key id token [id token ...]`
 //!
-//! Finishes jobs. An ACK after the deadline is accepted, even if the job became a dead letter. It is refused if, in the
-//! meantime, the job was claimed again, NACKed, redriven or replaced.
+//! Finishes jobs. An ACK is accepted even after the lease has expired, and even if the job has become a dead letter. An
+//! ACK is refused if the job has been claimed again, NACKed, redriven or replaced.
 
 use super::claimed_jobs;
 use crate::commands::args::Args;

@@ -1,12 +1,11 @@
 //! `ZQ.APPLY key at effect [effect ...]`
 //!
-//! Applies encoded effects ([`crate::queues::wire`]). They have the values that the master computed.
-//! Replicas and AOF files get this command instead of the commands that clients sent. Applications do not need it.
+//! Applies encoded effects ([`crate::queues::wire`]). The effects have the values that the master computed. Replicas
+//! and AOF files get this command instead of the commands that clients sent. Applications do not need this command.
 //!
 //! A client can also replay an AOF file, so clients may send this command. Like RESTORE, the command bypasses the
-//! checks of other commands, and needs the rights of RESTORE. An effect that does not fit the queue changes nothing.
-//! The reply is the number of effects that fit. If an effect from a master or an AOF file does not fit, the server logs
-//! this.
+//! checks of other commands, and needs the rights of RESTORE. An effect that does not fit the queue changes nothing. If
+//! such an effect comes from a master or an AOF file, the server logs it. The reply is the number of effects that fit.
 
 use crate::commands::args::Args;
 use crate::error::Error;
@@ -137,7 +136,7 @@ fn unless_same<'a, T>(
     if args.skip(SAME) { Ok(None) } else { read(args).map(Some) }
 }
 
-/// Decodes an option of an effect with `read`. Returns `None` if the option is missing.
+/// If the option `name` follows, decodes its value with `read`. Otherwise, returns `None`.
 fn optional<'a, T>(
     args: &mut Args<'a>,
     name: &[u8],
@@ -146,7 +145,7 @@ fn optional<'a, T>(
     if args.skip(name) { read(args).map(Some) } else { Ok(None) }
 }
 
-/// Decodes an optional text of an effect. Returns an empty text if the option is missing.
+/// If the option `name` follows, returns its text. Otherwise, returns an empty text.
 fn text<'a>(args: &mut Args<'a>, name: &[u8]) -> Result<&'a [u8], Error> {
     Ok(optional(args, name, Args::word)?.map_or(b"", Str::bytes))
 }

@@ -3,8 +3,9 @@
 //! Claims due jobs from the first key that has due jobs. No other client can claim these jobs until their leases
 //! expire.
 //!
-//! If no key has a due job, the reply is empty, or the client waits (BLOCK). A client with BLOCK is served after the
-//! clients that already wait, even if a job is due now. A claim also drops a bounded number of expired jobs.
+//! If no key has a due job, the reply is empty. With BLOCK, the client waits instead. If other clients already wait for
+//! a key, a client with BLOCK waits behind them, even if a job is due now. A claim also drops a bounded number of
+//! expired jobs.
 
 use super::after;
 use crate::commands::args::{Args, once};

@@ -3,7 +3,7 @@
 //! [ORDERED yes | no] [PAUSED yes | no]`
 //!
 //! Sets the given settings, and creates an empty queue if the key is missing. 0 turns a setting off (`BACKOFF 0 0`,
-//! `RATE 0 0`). Without options, returns the settings, or null if the key is missing. A new MAXATTEMPTS applies to
+//! `RATE 0 0`). Without options, returns the settings, or null if the key is missing. A new MAXATTEMPTS applies only to
 //! later pushes.
 
 use super::{after, reply_settings};
@@ -21,8 +21,8 @@ pub const SPEC: Spec = Spec {
     summary: c"Sets or returns the settings of a queue.",
     complexity: c"O(1); O(N) with N the number of jobs of the queue when AGING or ORDERED changes; O(G) with G the number of groups with jobs when GROUPCONCURRENCY or GROUPRATE changes; O(M*log(N)) with M the number of claimed jobs when BACKOFF or JITTER changes",
     since: c"0.1.0",
-    // Without the flag deny-oom, operators can always read the settings and pause a queue. Only a new queue takes
-    // memory.
+    // The command does not have the flag deny-oom, so operators can read the settings and pause a queue even if memory
+    // is short. In this case, `run` refuses only to create a queue.
     flags: c"write",
     keys: Keys::First(Access::Exchange),
     arguments: &[
@@ -57,7 +57,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
         reply_settings(ctx, open.queue().settings());
         return Ok(());
     }
-    // Refuses invalid options before the key is opened. They are parsed again below, with the queue's settings.
+    // Refuses invalid options before the key is opened. The second call of `read` changes the queue's settings.
     read(options, now, &mut Settings::default())?;
     let mut open = OpenQueue::<Writing>::open(ctx, *key)?;
     if open.is_new() && open.ctx().is_out_of_memory() {
@@ -70,7 +70,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     }
     let is_new = open.is_new();
     open.change(|queue, effects| {
-        // Even if no setting changes, a missing key needs an effect that creates it.
+        // Even if no setting changes, a missing key is created, which needs an effect.
         if !effects.add_if_some(queue.configure(now, settings)) && is_new {
             effects.add(&Effect { at: now, change: Change::Configure(settings) });
         }

@@ -1,7 +1,8 @@
 //! `ZQ.EXTEND key duration id token [id token ...]`
 //!
-//! Sets leases to expire `duration` from now. Workers use this command as a heartbeat. With a short duration, they
-//! release jobs early. Returns the new deadline of each job, or null for an expired lease or an invalid token.
+//! Sets leases to expire `duration` from now. Workers use this command as a heartbeat, or with a short duration to
+//! release jobs early. For each job, returns the time at which its lease now expires, or null if the lease has expired
+//! or the token is invalid.
 
 use super::{after, claimed_jobs};
 use crate::commands::args::Args;

@@ -1,8 +1,8 @@
 //! `ZQ.GET key id`
 //!
-//! Returns all fields of a job. `due_ms` is the due time of a waiting job, the deadline of a claimed job, or the time
-//! at which a job became a dead letter. `every_ms` is the period of a recurring job. A field without a value is null,
-//! except `max_attempts`, which is 0 if there is no limit.
+//! Returns all fields of a job. `due_ms` is the due time of a waiting job, the time at which a claimed job's lease
+//! expires, or the time at which a job became a dead letter. `every_ms` is the period of a recurring job. A field
+//! without a value is null, except `max_attempts`, which is 0 if there is no limit.
 
 use super::{reply_text, to_integer};
 use crate::commands::args::Args;

@@ -1,8 +1,8 @@
 //! `ZQ.GROUPS key [AFTER name] [COUNT n]`
 //!
-//! Returns the groups of a queue in the order of their names, at most COUNT (default 10). Each group has its number of
-//! jobs in each state and the time until which it is held, or null. The jobs without a group form the group with the
-//! empty name. AFTER continues after a name, even if no group has this name.
+//! Returns the groups of a queue in the order of their names, at most COUNT (default 10). For each group, returns the
+//! number of jobs in each state, and the time until which the group is held, or null. The jobs without a group form the
+//! group with the empty name. AFTER continues after a name, even if no group has this name.
 
 use super::{PAGE, Page};
 use crate::commands::args::Args;

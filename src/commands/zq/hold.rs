@@ -1,7 +1,8 @@
 //! `ZQ.HOLD key group duration`
 //!
-//! Holds a group: no client can claim its jobs for `duration`. This replaces an earlier hold of the group. A duration
-//! of 0 releases the group. The empty name holds the jobs without a group. A group without jobs cannot be held.
+//! Holds a group: no client can claim its jobs for `duration`. The new hold replaces an earlier hold of the group. A
+//! duration of 0 releases the group. The empty name holds the jobs without a group. A group without jobs cannot be
+//! held.
 
 use super::after;
 use crate::commands::args::Args;

@@ -64,7 +64,7 @@ fn at_most(count: Option<u64>, default: u64) -> usize {
     usize::try_from(count.unwrap_or(default)).unwrap_or(usize::MAX)
 }
 
-/// Replies with a text, or null if it is empty.
+/// Replies with a text, or with null if the text is empty.
 fn reply_text(ctx: &Context, text: &[u8]) {
     if text.is_empty() {
         ctx.reply_null();
@@ -77,7 +77,7 @@ fn to_integer(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// Replies with the settings as pairs of a map. 0 means that the setting is off.
+/// Replies with the settings as pairs of a map. The value 0 means that the setting is off.
 fn reply_settings(ctx: &Context, settings: &Settings) {
     for field in Settings::FIELDS {
         ctx.reply_bytes(field.name.as_bytes());

@@ -1,9 +1,9 @@
 //! `ZQ.NACK key id token [DELAY duration | AT instant | DEAD] [FREE] [HOLD duration] [ERROR text]`
 //!
 //! Returns a job to its queue. The job is due after DELAY, at AT, or by default after the queue's BACKOFF. With DEAD,
-//! or after its last attempt, the job becomes a dead letter instead. After the last attempt of a recurring job, the job
-//! waits for its next occurrence. With FREE, the attempt does not count. HOLD holds the job's group for at least
-//! `duration`, and leaves a longer hold unchanged. ERROR is stored with the job.
+//! the job becomes a dead letter instead. After its last attempt, a recurring job waits for its next occurrence, and
+//! any other job becomes a dead letter. With FREE, the attempt does not count. HOLD also holds the job's group for
+//! `duration`, unless the group is already held for longer. ERROR is stored with the job.
 
 use super::after;
 use crate::commands::args::{Args, flag, once};

@@ -1,11 +1,11 @@
 //! `ZQ.PEEK key [READY | DELAYED | CLAIMED | DEAD] [COUNT n] [AFTER id] [GROUP name] [NOPAYLOAD] [WITHLEASE]`
 //!
 //! Returns the next jobs in a state (default READY), at most COUNT (default 10). Ready jobs are in serving order.
-//! Delayed jobs are ordered by due time, claimed jobs by deadline, and dead letters by the time at which they became
-//! dead letters.
+//! Delayed jobs are ordered by due time, claimed jobs by deadline (when the lease expires), and dead letters by the
+//! time at which they became dead letters.
 //!
 //! AFTER continues after the last job of the previous page. If the ready jobs have several priorities or groups, or the
-//! queue is ORDERED, AFTER must name one of the first 500 jobs. With GROUP, returns only jobs of that group. With
+//! queue is ORDERED, AFTER must name one of the first 500 ready jobs. With GROUP, returns only jobs of that group. With
 //! NOPAYLOAD, payloads are null. WITHLEASE adds the worker, the token and the deadline of each claimed job.
 
 use super::{at_most, reply_text};

@@ -2,10 +2,10 @@
 //! [GROUP name] [TTL duration] [REPLACE | AGAIN]`
 //!
 //! Adds a job to a queue. If the queue already has a job with this ID, in any state, the call changes nothing and
-//! returns null. With REPLACE, the new job replaces that job. With AGAIN, a waiting job gets the new payload, and a
+//! returns null. With REPLACE, the new job replaces the old one. With AGAIN, a waiting job gets the new payload, and a
 //! claimed job is pushed again when its claim ends.
 //!
-//! With TTL, the job expires at its due time + TTL, and is then not served.
+//! With TTL, a job that still waits at its due time + TTL expires, and is not served.
 
 use super::{DUE, after};
 use crate::commands::args::{Args, flag, once};

@@ -3,7 +3,7 @@
 //! Returns the stats and the settings of a queue, or null for a missing key.
 //!
 //! `oldest_ready_ms` is the due time of the job that has been ready the longest, or null. The totals count from the
-//! creation of the queue. They include every lease that has expired until now.
+//! creation of the queue, and include all leases that have expired by now.
 
 use super::reply_settings;
 use crate::commands::args::Args;

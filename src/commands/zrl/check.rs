@@ -1,8 +1,8 @@
 //! `ZRL.CHECK key limit window [COST units] [SLIDING | FIXED | LEAKY] [EXACT | PRECISION duration] [FORCE]`
 //!
-//! Takes units from a limit if they fit, atomically. With FORCE, takes them even if they do not fit, and the limit goes
-//! into debt. A denied check takes no units, so retries do not extend the wait. A denied check writes only if the
-//! policy has changed: units must not stay in use longer than the new window allows.
+//! Takes units from a limit if they fit, atomically. With FORCE, takes the units even if they do not fit, so the limit
+//! can go into debt. A denied check takes no units, so retries do not extend the wait. A denied check writes only if
+//! the policy has changed, so that units do not stay in use longer than the new window allows.
 
 use super::{ARGUMENTS, parse, reply};
 use crate::error::Error;

@@ -48,14 +48,15 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
 
     let mut assessments = SmallVec::new();
     if assess_all(ctx, keys, &calls, options.intent, &mut assessments)? {
-        // The server may have deleted an expired key when the key was opened. Listeners of that event may have changed
-        // keys that were assessed before. A key expires at most once during a command, so a second pass is enough.
+        // When the command opens an expired key, the server deletes the key and sends an event. Listeners of this event
+        // may have changed keys that were assessed before. A key expires at most once during a command, so a second
+        // pass is enough.
         assessments.clear();
         assess_all(ctx, keys, &calls, options.intent, &mut assessments)?;
     }
     let fits = assessments.iter().all(|assessment| assessment.fits);
     let takes = fits || options.intent == Intent::Force;
-    // Only one key is open at a time. Events are sent after all changes.
+    // Listeners of events may change keys, so events are sent after all changes.
     let mut events = SmallVec::<[PendingEvents; 2]>::new();
     for ((&key, &call), assessment) in keys.iter().zip(&calls).zip(&mut assessments) {
         // No key has changed since its assessment, so these calls do not fail.
@@ -80,7 +81,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     Ok(())
 }
 
-/// Assesses each limit alone, in order. Changes nothing. Returns whether a key was missing.
+/// Assesses each limit alone, in order. Changes nothing. Returns whether any key was missing.
 fn assess_all(
     ctx: &mut Context,
     keys: &[Str<'_>],

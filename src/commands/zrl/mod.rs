@@ -1,5 +1,4 @@
-//! ZRL: rate limits. This file has functions that several commands share. They parse policies, and write the reply with
-//! six fields.
+//! ZRL: rate limits. This file has the functions that several commands share.
 
 pub mod cell;
 pub mod check;
@@ -103,7 +102,8 @@ impl Options {
     }
 }
 
-/// Returns the element for a key: the only element, or the element at the key's index. `None` if `values` is empty.
+/// If `values` has only one element, returns it. Otherwise, returns the element at the index `key`, or `None` if there
+/// is none.
 fn of_key<T: Copy>(values: &[T], key: usize) -> Option<T> {
     if let [one] = *values { Some(one) } else { values.get(key).copied() }
 }

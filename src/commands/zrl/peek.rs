@@ -1,7 +1,7 @@
 //! `ZRL.PEEK key limit window [COST units] [SLIDING | FIXED | LEAKY] [EXACT | PRECISION duration] [FORCE]`
 //!
-//! Returns what ZRL.CHECK would return, without taking units. ZRL.PEEK does not apply a shorter window to the units in
-//! use. ZRL.CHECK applies the window, even if it denies the call. The waits may then be shorter than ZRL.PEEK reported.
+//! Returns what ZRL.CHECK would return, without taking units. Only ZRL.CHECK applies a shorter window to the units in
+//! use. So if the window has become shorter, ZRL.PEEK may report longer waits than ZRL.CHECK.
 
 use super::{ARGUMENTS, parse, reply};
 use crate::error::Error;

@@ -4,7 +4,7 @@
 //! caller may read are returned. Each element of the reply is `[key, denied, since_ms, error]`. The true number of
 //! denials is between `denied - error` and `denied`.
 //!
-//! RESET changes no key, and a replica resets its own counters, so the command has the flag `readonly`. RESET also
+//! The command has the flag `readonly`, because RESET changes no key. A replica resets its own counters. RESET also
 //! clears denials that other clients caused, so the caller needs the right to call ZRL.CHECK with each of the keys.
 
 use super::check;

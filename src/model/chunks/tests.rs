@@ -31,7 +31,7 @@ fn a_few_items_take_a_few_slots() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Compares the items and their numbers with those of a `Vec`. Also checks the counted bytes and the capacity.
+    /// Compares the chunks with a `Vec`: items and indexes. Also checks the counted bytes and the capacity.
     #[test]
     fn it_is_a_vec_that_gives_memory_back(runs in prop::collection::vec((any::<bool>(), 1..400_u64), 1..20)) {
         let (mut chunks, mut plain) = (Chunks::default(), Vec::new());

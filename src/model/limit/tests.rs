@@ -88,7 +88,7 @@ fn what_is_in_use_is_told_until_the_last_unit_is_back() {
         ("leaky:1767225600000:5/1000!1767225599000", END, END - 201, some(Some(2), END - 200, END)),
         ("leaky:1767225600000:5/1000!1767225599000", END, END - 1000, some(Some(5), END - 800, END)),
         ("leaky:1767225600000:5/1000!1767225599000", END, END, none),
-        // THROTTLE does not store the policy, on which the number of units depends. The arrival time of the last string
+        // The number of units depends on the policy, which THROTTLE does not store. The arrival time of the last string
         // is not a whole ms, and is rounded up.
         ("1767225600000000000", END, END - 1, LimitUsage { next_available: None, ..some(None, END, END) }),
         ("1767225600000000000", END, END, none),

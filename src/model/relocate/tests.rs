@@ -1,8 +1,8 @@
-//! A mover for the tests of all values.
+//! A mover that the tests of all types share.
 
 use super::*;
 
-/// A mover for tests: moves every block and counts the bytes.
+/// A mover that moves every block and counts the bytes.
 #[derive(Default)]
 struct Mill {
     bytes: usize,
@@ -33,7 +33,7 @@ impl Mover for Mill {
     }
 }
 
-/// Moves the whole value. Returns the number of bytes.
+/// Moves the whole value, in steps of `patience` blocks. Returns the number of moved bytes.
 pub fn relocate_all(value: &mut impl Relocate, patience: usize) -> usize {
     let mut mill = Mill { patience, ..Mill::default() };
     let mut next = Some(0);

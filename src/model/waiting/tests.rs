@@ -20,11 +20,11 @@ type Key = u8;
 const KEYS: Key = 3;
 const DAY: Millis = 86_400_000;
 
-/// The maximum time, by the monotonic clock, that a client waits for a job that it could claim. Its key is checked
-/// again after `WAKE_TIMEOUT`. A small step back of the clock delays this check by up to `STEP`, and the next tick
-/// follows within 1100 ms.
+/// The maximum time, by the monotonic clock, that a client waits for a job that it could claim. The client's key is
+/// checked again after `WAKE_TIMEOUT`. A small step back of the clock delays this check by up to `STEP`, and the next
+/// tick follows within 1100 ms.
 const PATIENCE: Millis = WAKE_TIMEOUT + STEP + 1100;
-/// If no disturbance (a step of the clock, refused writes) has happened for this time, the timers are exact.
+/// If no disturbance (a step of the clock, refused writes) has happened for this long, the timers are exact.
 const CALM: Millis = 5000;
 /// The largest delay of an exact timer. It is not 0, because the clock moves while the server checks its clients.
 const EXACT: Millis = 40;
@@ -39,7 +39,8 @@ struct Client {
     passed_over: Option<Millis>,
 }
 
-/// The server's timer. It expires by the wall clock. The event loop checks it when the monotonic clock reaches `event`.
+/// The server's timer. It expires by the wall clock. The event loop checks the timer when the monotonic clock reaches
+/// `event`.
 #[derive(Clone, Copy)]
 struct Timer {
     expires: Millis,
@@ -59,20 +60,20 @@ struct World {
     waiting: Waiting<Key>,
     queues: BTreeMap<Key, Queue>,
     clients: BTreeMap<u64, Client>,
-    /// Clients that the server will check.
+    /// The clients that the server will check.
     woken: VecDeque<u64>,
     timer: Option<Timer>,
     tick_every: Millis,
     next_tick: Millis,
-    /// Whether the server may not serve clients, because of CLIENT PAUSE or min-replicas-to-write, or because it is a
-    /// replica.
+    /// Whether the server must not serve clients: during CLIENT PAUSE, without enough replicas (min-replicas-to-write),
+    /// or as a replica.
     refused: bool,
-    /// Keys in slots of other nodes.
+    /// The keys in slots of other nodes.
     foreign: BTreeSet<Key>,
     claims: Vec<Claim>,
     next_client: u64,
     disturbed: Millis,
-    /// The value of `firings` when the server became idle. `None`: the server is not idle. An idle server runs no
+    /// The value of `firings` when the server became idle, or `None` if the server is not idle. An idle server runs no
     /// commands, and no queue with a waiting client becomes claimable soon.
     idle: Option<u64>,
     served: u64,
@@ -229,7 +230,7 @@ impl World {
         None
     }
 
-    /// Panics unless the client is served from the first of its keys that has a job. After a disturbance, does nothing.
+    /// Panics unless `key` is the first of the client's keys that has a job. After a disturbance, does nothing.
     fn check_order(&self, id: u64, key: Key) {
         if self.mono < self.disturbed + CALM {
             return;
@@ -299,7 +300,7 @@ impl World {
                 self.disturbed = self.mono;
                 continue;
             }
-            // The client may disconnect before its turn. Then only the model is informed.
+            // The client may disconnect before its turn.
             if self.rng.random_ratio(1, 20) && self.clients.contains_key(&id) {
                 self.go_away(id);
             }

@@ -12,7 +12,7 @@ proptest! {
         prop_assert_eq!((start + offset) % align, 0);
     }
 
-    /// Places blocks in real memory, at every possible start of a server's block.
+    /// Tests aligned blocks in real memory. The server's block may begin at any number of the memory.
     #[test]
     fn the_servers_block_is_found_again(place in 0..64_usize, align in (4..8_u32).prop_map(|exponent| 1_usize << exponent)) {
         let mut memory = vec![0_usize; 64 + 32];

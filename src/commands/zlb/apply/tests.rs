@@ -72,7 +72,7 @@ fn saved(board: &Board) -> Vec<Vec<u8>> {
     encode_board(board).iter().map(|word| word.bytes().to_vec()).collect()
 }
 
-/// Returns the arguments that a client sends.
+/// Returns an operation as the arguments that a client sends.
 fn written(op: &Op, dimensions: &[Dimension]) -> Vec<OwnedStr> {
     let texts: Vec<Vec<u8>> = match op {
         Op::Set(rows, _) => rows

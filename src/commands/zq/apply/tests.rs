@@ -10,8 +10,8 @@ use proptest::prelude::*;
 /// The number of kinds of changes.
 const KINDS: usize = 22;
 
-/// Returns the number of a kind of change. The match has no wildcard, so the code does not compile until each kind of
-/// change has a number. If [`KINDS`] counts a kind that `Parts::change` does not generate, the test fails.
+/// Returns the number of a change's kind. The match has no wildcard, so a new kind must get a number here. The test
+/// fails unless `Parts::change` generates all [`KINDS`].
 fn kind(change: &Change<'_>) -> usize {
     match change {
         Change::Push { .. } => 0,

@@ -46,7 +46,7 @@ fn memory_is_counted_as_it_is_and_follows_the_members() {
         let before = counting::held();
         let mut board = Board::new(plain(dimensions, Ties::First, 0));
         let values = vec![7; dimensions];
-        // Members are added in another order than they are removed in, so each page keeps some names for a long time.
+        // Members are removed in another order than they were added, so each page keeps some names for a long time.
         (0..MEMBERS).for_each(|i| assert_eq!(set(&mut board, &name(i * 7919 % MEMBERS, length), &values), 1));
         let mut full = 0;
         for left in [MEMBERS, MEMBERS / 2, MEMBERS / 10, 100, 0] {

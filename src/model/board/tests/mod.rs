@@ -14,7 +14,8 @@ use crate::model::stream::{DecodeError, Reader, Writer};
 use std::num::NonZeroU64;
 
 impl Board {
-    /// Creates a board with tiny nodes and pages, so that a few members split and merge nodes on several levels.
+    /// Creates a board with tiny nodes and pages, so that a few members are enough to split and merge nodes on several
+    /// levels.
     pub(super) fn tiny(schema: Schema, rows: usize) -> Board {
         let tree = Tree::with_rows(schema.dimensions().len(), rows, rows);
         Board { tree, names: Names::new(40), ..Board::new(schema) }

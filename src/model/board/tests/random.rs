@@ -196,7 +196,8 @@ impl Trio {
         let mut tuples = Vec::new();
         let mut ranks = [const { BTreeMap::new() }; 3];
         let sorted = self.reference.sorted();
-        // On a large board, only some members' neighbours are checked, because each query of the reference sorts.
+        // On a large board, only some members' neighbours are checked, because each query of the reference sorts all
+        // members.
         let step = 1 + sorted.len() / 64;
         for (at, row) in sorted.into_iter().enumerate() {
             for (ranking, ranks) in RANKINGS.iter().zip(&mut ranks) {

@@ -1,4 +1,4 @@
-//! The reference: members in a `Vec`, each with the time at which it reached its values. Every query sorts them.
+//! The reference: members in a `Vec`, each with the time at which it reached its values. Every query sorts the members.
 
 use super::*;
 use std::cmp::Ordering;
@@ -114,8 +114,8 @@ impl Reference {
     }
 
     /// Merges boards in the order of `sources`. With SUM, adds each member's values to its current values. With BEST,
-    /// sets each member's values if they are better than its current ones. KEEP applies at the end. Returns `None` on
-    /// an overflow.
+    /// sets each member's values if the values are better than its current ones. After all sources, applies KEEP.
+    /// Returns `None` on an overflow.
     pub(super) fn merge(sources: &[&Reference], combine: Combine) -> Option<Reference> {
         let schema = sources[0].schema.clone();
         let endless = Schema::new(schema.dimensions().to_vec(), schema.ties(), None).unwrap();

@@ -16,7 +16,7 @@ impl Tree {
         assert_eq!((linked, prev), (leaves, self.last), "leaves are linked in order");
     }
 
-    /// Returns the total and the leaves below a node.
+    /// Checks a node and the nodes below it. Returns their total and their leaves.
     fn check_below(&self, id: u32, parent: u32, names: &Names) -> (Total, Vec<u32>) {
         let node = &self.nodes[id];
         assert_eq!(node.parent, parent);

@@ -42,7 +42,7 @@ impl Key {
     }
 }
 
-/// Returns the string after a change. Panics if the TTL stays although the window has changed.
+/// Returns the string after a change. Panics unless the key expires at the end of the window.
 fn written(before: Option<&[u8]>, change: Update) -> Vec<u8> {
     let (text, lifetime) = match change {
         Update::Replace { text, lifetime } => (text.to_vec(), Some(lifetime)),
@@ -173,7 +173,7 @@ proptest! {
         }
     }
 
-    /// After the window has changed, tests the wait that a peek returns, and the wait that a refused call returns.
+    /// Tests the waits that a peek and a refused call return after the window has changed.
     #[test]
     fn a_call_after_the_reported_wait_is_allowed(
         limit in 1_u64..10, windows in (1_u64..2000, 1_u64..2000), used in 1_u64..10, cost in 1_u64..10, later in 0_u64..3000,

@@ -64,7 +64,7 @@ struct Written {
 }
 
 impl Written {
-    /// Returns the level at `now`. If the clock is before the last write, this is the written level.
+    /// Returns the level at `now`. If `now` is before the last write, returns the written level.
     fn parts(&self, now: i128) -> i128 {
         (self.parts - (now - self.at).max(0) * self.limit).max(0)
     }
@@ -244,7 +244,7 @@ proptest! {
         }
     }
 
-    /// Tests the wait that a refused call returns, and the wait that a peek returns, also after the policy has changed.
+    /// Tests the waits that a refused call and a peek return, also after the policy has changed.
     #[test]
     fn retry_after_is_sufficient_and_minimal(
         before in policies(), policy in policies(), costs in prop::collection::vec(1_u64..9, 1..60), cost in 1_u64..40,

@@ -24,7 +24,7 @@ fn a_string_that_was_cut_is_no_ring_unless_whole_slots_are_left() {
     }
 }
 
-/// Slots are ordered by age for every position of the seam.
+/// A search by age finds the right slot, wherever the oldest slot is in the ring.
 #[test]
 fn slots_are_found_wherever_the_seam_is() {
     for len in 2..20 {

@@ -30,9 +30,8 @@ fn databases_are_told_apart_and_long_names_are_not_counted() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// No count is less than its key's number of denials. After `n` denials in total, no count exceeds its key's
-    /// number of denials by more than `n / CAPACITY`, or by more than `error`. Every key with more than `n / CAPACITY`
-    /// denials has a counter.
+    /// No count is less than its key's number of denials. After `n` denials in total, no count is too high by more than
+    /// `n / CAPACITY`, or by more than its `error`. Every key with more than `n / CAPACITY` denials has a counter.
     #[test]
     fn counts_are_bounded_from_both_sides(
         keys in prop::collection::vec(prop_oneof![0_u32..20, 0_u32..400, 0_u32..100_000], 1..20_000),

@@ -33,7 +33,7 @@ impl Key {
                 None
             }
         };
-        // The TTL is at least the latest time that a linear scan of the string finds.
+        // The key expires no earlier than the latest time in the string, which a linear scan finds.
         let latest = self.units().last().map_or(0, |(at, _)| *at);
         assert!(lifetime.is_none_or(|lifetime| lifetime.expires_at(None) >= latest));
     }
@@ -84,14 +84,14 @@ impl Key {
     }
 }
 
-/// The reference: all taken units with the times at which they become available again, and linear scans.
+/// The reference: a list of all taken units, with the times at which they become available again.
 #[derive(Clone, Debug, Default)]
 struct Reference(Vec<(Millis, u64)>);
 
 impl Reference {
-    /// Compares the reference with a key. The key must have all units that were in use when the clock was at `latest`,
-    /// and no units that were never taken. Older units may have been overwritten. If the clock steps back, older units
-    /// that are still stored count.
+    /// Compares the reference with a key. The key must have all units that were in use at `latest`, the latest time of
+    /// the clock, and no units that were never taken. If the key has overwritten older units, the reference forgets
+    /// these units, too.
     fn follow(&mut self, key: &Key, latest: Millis) {
         let sum = |units: &[(Millis, u64)]| {
             let mut sums = std::collections::BTreeMap::new();
@@ -281,7 +281,7 @@ proptest! {
         }
     }
 
-    /// No trailing window has more units than the limit, for any history of a clock that does not step back.
+    /// If the clock does not step back, no trailing window has more units than the limit.
     #[test]
     fn no_trailing_window_ever_holds_more_than_the_limit(
         limit in 1_u64..30, window in 1_u64..500, coarse in any::<bool>(), calls in calls(1_u64..5),
@@ -392,7 +392,8 @@ fn a_ring_doubles_while_nothing_has_expired_and_stops_at_what_the_limit_can_fill
     assert_eq!(key.slots(), 4, "all has expired");
 }
 
-/// A ring of the maximum length may hold its newest units longer than a window. It never exceeds the limit.
+/// A ring of the maximum length may keep its newest units in use for longer than a window. But no call ever exceeds the
+/// limit.
 #[test]
 fn the_longest_ring_never_admits_too_much() {
     let (mut key, policy) = (Key::default(), sliding(MAX_UNITS, 10_000, 1));

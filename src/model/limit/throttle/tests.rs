@@ -160,7 +160,7 @@ proptest! {
     }
 
     /// As in redis-cell, the reported wait ignores a remainder below a millisecond. So a call succeeds one millisecond
-    /// after the reported wait. No bucket admits more than its burst and its rate.
+    /// after the reported wait. No bucket admits more than its burst and its rate allow.
     #[test]
     fn the_rate_is_kept_and_waits_are_true(
         (burst, count, period) in (0_i64..20, 1_i64..5000, 1_i64..100),

@@ -133,8 +133,8 @@ fn it_waits_through_nacks_and_leases_that_end() {
     assert_eq!(take(&mut pair, 25, 30).0, "two");
 }
 
-/// The new push replaces the payload of the waiting job. It also replaces the push behind this job. So the job runs
-/// only once.
+/// The new push replaces the payload of the waiting job. It also replaces the push that waits behind this job. So the
+/// job runs only once.
 #[test]
 fn a_job_that_waits_for_its_retry_takes_the_last_push() {
     let mut pair = Pair::new();
@@ -174,7 +174,7 @@ fn it_takes_the_place_of_a_job_that_dies_by_nack() {
     }
 }
 
-/// No command runs when the lease expires, so the upkeep replaces the job.
+/// No command runs when the lease expires, so the upkeep replaces the job with the push.
 #[test]
 fn it_takes_the_place_of_a_job_that_dies_at_the_end_of_its_lease() {
     let mut pair = Pair::new();

@@ -190,8 +190,7 @@ fn what_opens_last_of_job_lease_and_rate_is_the_wake() {
 
 #[test]
 fn dead_letters_are_dropped_by_number_and_by_age() {
-    /// One job becomes a dead letter at 100, one at 200, one at 300. Returns the dead letters that are left at each of
-    /// `moments`.
+    /// Makes three jobs dead letters, at 100, 200 and 300. Returns for each of `moments` which dead letters are left.
     fn left(change: impl FnOnce(&mut Settings), moments: &[u64]) -> Vec<Vec<String>> {
         let mut pair = Pair::configured(change);
         for (died, id) in [(100, "a"), (200, "b"), (300, "c")] {

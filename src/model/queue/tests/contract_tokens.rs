@@ -219,7 +219,8 @@ fn a_late_nack_of_a_recurring_job_is_about_the_attempt_itself() {
     assert_eq!(pair.nack_with(20, "b", b, Nack::Default, free), Some(Some(20)), "it never happened");
     assert_eq!(pair.nack(20, "c", c, Nack::Dead), Some(None));
     assert_eq!((pair.counts(20), pair.primary.stats(20).totals.missed), ([1, 1, 0, 1], 3), "missed stays missed");
-    // After RESCHEDULE, the token stays valid. The number of attempts is 0, and NACK with FREE must not decrease it.
+    // After RESCHEDULE, the token stays valid. The number of attempts is 0, and NACK with FREE must not make it
+    // negative.
     assert!(pair.cancel(20, "b"));
     let token = pair.take(100, 110, "a");
     assert!(pair.reschedule(120, "a", Some(500), None));

@@ -108,7 +108,8 @@ fn a_step_back_of_the_clock_holds_no_unit_of_a_group_longer_than_a_window() {
     assert_eq!(next(&mut pair, 150, 9).len(), 2, "a window from the new now");
 }
 
-/// The later jobs of a group wait for the head: after a NACK, after its lease expired, and after a REDRIVE.
+/// In an ORDERED queue, the later jobs of a group wait for the first job, even after its NACK, its expired lease or its
+/// REDRIVE.
 #[test]
 fn ordered_groups_wait_for_their_head() {
     let mut pair = Pair::configured(|s| s.ordered = true);
@@ -147,8 +148,8 @@ fn a_recurring_job_of_an_ordered_group_goes_behind_the_jobs_pushed_meanwhile() {
     pair.take(2, 50, "x");
 }
 
-/// The job waits for its next occurrence in four cases: it was ACKed; it got its last NACK; its last lease expired; or
-/// its first occurrence is in the future.
+/// A recurring job waits for an occurrence in four cases: after an ACK, after the NACK of its last attempt, after its
+/// last lease has expired, and before its first occurrence.
 #[test]
 fn a_recurring_job_that_waits_for_an_occurrence_leaves_its_group_open() {
     for case in ["acked", "nacked", "lapsed", "to come"] {

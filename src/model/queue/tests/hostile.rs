@@ -1,4 +1,4 @@
-//! Tests of forged bytes and effects. A queue rejects them, or passes all checks afterwards. Nothing panics.
+//! Tests of forged bytes and effects. A queue rejects such input, or passes all checks afterwards. Nothing panics.
 
 use super::super::{
     Attempt, AutoId, Change, Counters, Effect, Extras, JobChange, MAX_TIME, Nack, NackOptions, NewJob, Push, Queue,
@@ -104,7 +104,7 @@ fn any_single_byte_changed_is_refused_or_gives_a_sound_queue() {
     }
 }
 
-/// A number or a byte string of the stored form. A test can replace it with another of any length.
+/// A number or a byte string of the stored form. A test can replace a token with one of another length.
 #[derive(Clone, Debug)]
 enum Token {
     Number(u64),

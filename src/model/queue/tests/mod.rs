@@ -28,7 +28,7 @@ pub(super) struct Pair {
     pub replica: Queue,
 }
 
-/// A claimed job, owned.
+/// A copy of a claimed job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Got {
     pub id: Vec<u8>,
@@ -84,7 +84,7 @@ impl Pair {
         id
     }
 
-    /// Drops the job with the ID of a push if it has expired. Commands do this before a push.
+    /// If the queue has an expired job with the push's ID, drops this job. Commands do this before a push.
     pub fn drop_if_expired(&mut self, now: u64, push: &Push<'_>) {
         let Pair { primary, replica } = self;
         primary.drop_if_expired(now, push.id.unwrap_or_default(), |effect| assert!(replica.apply(effect)));

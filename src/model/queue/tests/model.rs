@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Debug, PartialEq)]
 enum Where {
-    /// `true`: a command made the job due at once. The job stays ready if the clock steps back.
+    /// `true` if a command made the job due at once. Such a job stays ready if the clock steps back.
     Waiting(bool),
     Claimed,
     Dead,
@@ -41,7 +41,7 @@ pub struct ModelJob {
     pub next: Option<Next>,
 }
 
-/// A push, owned.
+/// A copy of a push.
 #[derive(Clone, Debug)]
 pub struct Next {
     pub payload: Vec<u8>,
@@ -76,7 +76,7 @@ impl ModelJob {
         if self.place == Where::Claimed && self.time <= now { Some(self.time) } else { self.failed }
     }
 
-    /// Returns when a claimed job is due again if no command changes it. Returns `None` if the job becomes a dead
+    /// Returns when a claimed job is due again if its lease expires. Returns `None` if the job then becomes a dead
     /// letter.
     fn back(&self, s: &Settings) -> Option<u64> {
         match self.every {
@@ -189,7 +189,7 @@ pub struct Model {
     pub ring: Vec<Vec<u8>>,
     /// When each taken unit of a group becomes available again.
     group_units: Vec<(Vec<u8>, u64)>,
-    /// The groups with a hold, each with the end of its hold. The end may have passed, because only a claim clears it.
+    /// The end of each held group's hold. A hold whose end has passed stays until a claim or a command removes it.
     pub holds: BTreeMap<Vec<u8>, u64>,
     last_token: u64,
     last_id: (u64, u64),
@@ -256,7 +256,7 @@ impl Model {
         }
     }
 
-    /// Removes the job. The push behind it becomes a job.
+    /// Removes a job. If a push waits behind the job, the push becomes a job.
     fn remove(&mut self, i: usize, now: u64) {
         let job = self.jobs.remove(i);
         let group = job.next.as_ref().map(|next| next.group.clone());
@@ -385,14 +385,14 @@ impl Model {
         self.ring.iter().map(Vec::as_slice).chain(with_units).collect()
     }
 
-    /// Returns the first time at which all units of a group are available again, and the name of the group.
+    /// Finds the group whose units are all available again first. Returns this time and the name of the group.
     fn first_units_back(&self) -> Option<(u64, Vec<u8>)> {
         let last =
             |group: &[u8]| self.group_units.iter().filter(|(name, _)| name == group).map(|(_, back)| *back).max();
         self.names().into_iter().filter_map(|group| Some((last(group)?, group.to_vec()))).min()
     }
 
-    /// Forgets the units of at most `most` groups whose units are all available again.
+    /// Forgets the units of groups whose units are all available again, but of at most `most` groups.
     fn forget(&mut self, most: usize, now: u64) {
         for _ in 0..most {
             let Some((_, group)) = self.first_units_back().filter(|(back, _)| *back <= now) else { return };
@@ -486,7 +486,7 @@ impl Model {
         Some(if next == now && self.is_held_up(now) { now + 1 } else { next })
     }
 
-    /// Returns when the upkeep must act, if all deaths up to `told` have been announced.
+    /// Returns when the upkeep must act. It has sent `zq.dead` for all dead letters up to `told`.
     pub fn next_upkeep(&self, now: u64, told: u64) -> Option<u64> {
         let Settings { deadlen, deadttl, group_rate, .. } = self.settings;
         let dies = |j: &&ModelJob| j.place == Where::Dead || j.state(u64::MAX, &self.settings) == State::Dead;
@@ -559,7 +559,7 @@ impl Model {
         Ok(Some(id))
     }
 
-    /// Gives a waiting job the payload and the TTL of a push.
+    /// Replaces the payload and the TTL of a waiting job with those of a push.
     fn renew(&mut self, i: usize, now: u64, push: &Push<'_>) {
         let (due, has_missed) = (self.jobs[i].due(now, &self.settings), self.jobs[i].has_missed(now));
         self.pass(i, now);
@@ -625,7 +625,7 @@ impl Model {
 
     pub fn claim(&mut self, now: u64, deadline: u64, count: u64, worker: &[u8]) -> Vec<Got> {
         let mut got = Vec::new();
-        // A claim without a job changes nothing, unless units are held for longer than a window.
+        // A claim that gets no job changes nothing, unless units stay in use for longer than a window.
         let too_long = |rate: Rate| round_up(now + rate.window, grid(rate));
         let held_too_long = self.settings.rate.is_some_and(|rate| self.units.iter().any(|&u| u > too_long(rate)));
         let most = self.openings(now);
@@ -669,8 +669,7 @@ impl Model {
         let late: Vec<_> = of_groups.map_or(Vec::new(), |(_, horizon)| {
             self.group_units.iter().filter(|(_, back)| *back > horizon).map(|(name, _)| name.clone()).collect()
         });
-        // A claim that got a job has settled the units of RATE already. So here only a claim without a job settles
-        // them.
+        // A claim that got a job has already called `settle`.
         if held_too_long && got.is_empty() || !late.is_empty() {
             self.settle(now);
             // If GROUPRATE is off, the units of an earlier GROUPRATE are forgotten.

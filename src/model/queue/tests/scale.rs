@@ -32,7 +32,7 @@ fn thousands_due_at_one_instant_are_served_in_order_from_the_first_claim() {
     queue.check();
 }
 
-/// Returns the queue that `make` makes, and the bytes that it allocated.
+/// Returns the queue that `make` makes, and the number of bytes that `make` allocated.
 fn bytes_of(make: impl FnOnce() -> Queue) -> (Queue, usize) {
     let before = counting::held();
     let queue = make();
@@ -40,7 +40,8 @@ fn bytes_of(make: impl FnOnce() -> Queue) -> (Queue, usize) {
     (queue, bytes)
 }
 
-/// If all jobs have one priority, the cost of a page depends only on its length, not on where it begins.
+/// If all jobs have one priority, the cost of a page depends only on the length of the page, not on where the page
+/// begins.
 #[test]
 fn a_page_of_ready_jobs_begins_anywhere_in_a_queue_of_one_priority() {
     const JOBS: u64 = 20_000;
@@ -139,7 +140,7 @@ fn nothing_that_is_done_for_one_group_walks_through_the_jobs_of_others() {
     queue.check();
 }
 
-/// After the jobs of all other priorities and groups are removed, a page can begin at any job again.
+/// If the jobs of only one priority and one group are left, a page can begin at any job again.
 #[test]
 fn pages_begin_anywhere_again_when_there_is_but_one_priority_and_one_group_left() {
     for (group, others) in [(&b""[..], 1), (b"only", 1), (b"only", 7), (b"", 20)] {
@@ -162,8 +163,8 @@ fn pages_begin_anywhere_again_when_there_is_but_one_priority_and_one_group_left(
         }
         queue.check();
         let page = queue.peek_after(100, State::Ready.into(), last).map(Iterator::count);
-        // The queue counts the jobs of up to eight priorities. With more priorities, it recognizes that only one is
-        // left after all uncounted jobs are removed.
+        // The queue counts jobs by priority, for up to eight priorities. With more priorities, the queue does not
+        // notice that only one is left until no uncounted job is left.
         assert_eq!(page, if others < 8 { Ok(1) } else { Err(NoPage::TooFar) });
         for id in &ids[5..] {
             queue.cancel(1, id);

@@ -120,7 +120,8 @@ fn a_step_of_the_clock_back_leaves_no_timer_for_what_is_far_again() {
     assert_eq!(tracking.at_cron(NOW - 60_000, IDLE), Alarm::Off);
     tracking.database(0).track(b"near", NOW - 59_000);
     assert_eq!(tracking.after_change(NOW - 60_000, || IDLE), Alarm::In(1000));
-    // The cron job has not run since the step. So the timer is still armed, for a time that is now far away.
+    // The cron job has not run since the clock stepped back, so the timer is still armed, for a time that is now far
+    // away.
     let mut tracking = with(NOW + 1000);
     assert_eq!(tracking.after_change(NOW, || IDLE), Alarm::In(1000));
     tracking.database(0).track(b"near", NOW - 59_000);
@@ -155,7 +156,7 @@ fn what_is_unknown_is_looked_at_again_after_a_while_and_stays_tracked() {
     }
     assert_eq!(tracking.next_visit(NOW + 1000), Some(key.clone()));
     tracking.disarmed();
-    // If the clock steps back, the postponement does not get longer: only the time that passes afterwards counts.
+    // If the clock steps back, the postponement does not get longer.
     tracking.visited(&key, Outcome::Unknown, NOW + 1000);
     assert_eq!(tracking.next_visit(NOW - 3_600_000), None);
     assert_eq!(tracking.at_cron(NOW - 3_599_000, IDLE), Alarm::AsItIs);
@@ -205,8 +206,8 @@ fn however_many_are_unknown_they_are_asked_a_thousand_times_a_second() {
     assert!((3 * MANY..6 * MANY).contains(&visits), "{visits}");
 }
 
-/// While the check of a dirty set is postponed, the set stays dirty. It also keeps the TTL that it had when it became
-/// dirty.
+/// While the check of a dirty set is postponed, the set stays dirty. The set also keeps the TTL that it had when it
+/// became dirty.
 #[test]
 fn a_dirty_set_that_cannot_be_checked_stays_dirty() {
     let mut tracking = with(NOW);

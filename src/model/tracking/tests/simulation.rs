@@ -51,14 +51,14 @@ struct Server {
     sets: BTreeMap<Name, Set>,
     /// The sorted sets whose TTL was set by a client, not by the module.
     ordinary: BTreeSet<Name>,
-    /// Sets whose visits fail.
+    /// The sets whose visits fail.
     failing: BTreeSet<Name>,
     sweeps: bool,
     hurries: u32,
-    /// The time since which each expired member could have been deleted, by the monotonic clock.
+    /// Since when, by the monotonic clock, the sweeper could have deleted each expired member.
     dead_since: BTreeMap<(Name, u8), Millis>,
     slices: u64,
-    /// The number of slices that the actions and the expired members justify.
+    /// How many slices the actions and the expired members justify.
     reasons: u64,
 }
 
@@ -262,7 +262,7 @@ impl Server {
             for (&member, _) in set.members.iter().filter(|(_, at)| **at <= wall) {
                 let since = match self.dead_since.get(&(name, member)) {
                     Some(&since) if self.sweeps && !self.failing.contains(&name) && !is_held => since,
-                    // The member has just expired, or could not be deleted until now.
+                    // The member has just expired, or the sweeper could not delete it until now.
                     _ => mono,
                 };
                 let late = mono - since;

@@ -159,7 +159,7 @@ fn a_table_that_grows_and_shrinks_says_what_a_plain_map_says() {
         let due = map.values().filter(|&&due| due <= 500).count();
         assert!(table.overdue(500).abs_diff(due) <= due / 10, "{} for {due}", table.overdue(500));
     }
-    // Sets are taken in the order of their due times.
+    // The sets must come in the order of their due times.
     let mut before = 0;
     while let Some((name, due)) = table.first() {
         let name = name.to_vec();
@@ -170,7 +170,7 @@ fn a_table_that_grows_and_shrinks_says_what_a_plain_map_says() {
     assert_eq!(table.len(), map.values().filter(|&&due| due == NEVER).count());
 }
 
-/// Returns a table of `sets` sets, and how many of them are due at 100. `share` is the expected share of due sets.
+/// Returns a table with `sets` sets, and the number of sets that are due at 100. About `share` of the sets are due.
 fn partly_due(sets: u32, share: f64) -> (Database, usize) {
     let mut random = StdRng::seed_from_u64(3);
     let (mut table, mut due) = (Database::default(), 0);
@@ -201,7 +201,7 @@ fn how_many_are_due_is_exact_for_few_and_near_the_truth_for_many_and_never_zero_
     }
 }
 
-/// INFO calls `overdue`, so its duration must not depend on the number of sets.
+/// INFO calls `overdue`, so the duration of `overdue` must not depend on the number of sets.
 #[test]
 fn to_say_how_many_are_due_takes_no_longer_for_many_sets_than_for_some() {
     let fastest = |table: &Database| {
@@ -216,7 +216,7 @@ fn to_say_how_many_are_due_takes_no_longer_for_many_sets_than_for_some() {
     assert!(many < some * 20, "{some:?} for 10,000, {many:?} for 1,000,000");
 }
 
-/// If a set is removed, the last set gets its number. The walk must not miss a set because of this.
+/// If a set is removed, the last set of the table moves to the free place. The walk must visit the moved set, too.
 #[test]
 fn a_walk_meets_every_set_that_stays_though_most_others_go_meanwhile() {
     let mut random = StdRng::seed_from_u64(2);

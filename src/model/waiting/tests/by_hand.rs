@@ -59,7 +59,7 @@ fn check_all_makes_every_key_due() {
 fn a_tick_asks_whether_clients_may_be_served_once_a_key_is_due() {
     let mut waiting = waiting(&[(1, NOW + 10)]);
     assert_eq!(waiting.tick(NOW + 9, never), Alarm::In(1));
-    // While clients may not be served, no timer is armed. An armed timer is disarmed, or stays off.
+    // While clients may not be served, an armed timer is disarmed, and then stays off.
     assert_eq!(waiting.tick(NOW + 11, || false), Alarm::Off);
     assert_eq!(waiting.tick(NOW + 12, || false), Alarm::AsItIs);
     assert_eq!(waiting.tick(NOW + 13, || true), Alarm::In(0));
