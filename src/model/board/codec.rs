@@ -1,4 +1,4 @@
-//! Encoding and decoding of boards.
+//! Encoding and decoding of boards. The format:
 //!
 //! ```text
 //! version  ties  keep (0: no limit)  number of dimensions
@@ -27,7 +27,7 @@ use crate::model::stream::{DecodeError, Reader, Writer};
 /// The first number of every encoded board: its format version.
 const VERSION: u64 = 1;
 
-/// The size at which a block is written, in bytes.
+/// A block is written as soon as it has this many bytes.
 const BLOCK: usize = 4 << 10;
 
 pub(super) const SCHEMA: DecodeError = DecodeError::Invalid("invalid dimensions or settings");
@@ -94,7 +94,7 @@ impl Board {
         Ok(board)
     }
 
-    /// Decodes a member and adds it after the others. The caller completes the tree.
+    /// Decodes a member and appends it to the board. After the last member, the caller must complete the tree.
     fn decode_member(&mut self, input: &mut ByteReader, words: &mut Vec<u64>) -> Result<(), DecodeError> {
         let length = usize::try_from(input.varint()?).map_err(|_| DecodeError::Truncated)?;
         let name = input.take(length)?;

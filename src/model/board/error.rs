@@ -1,4 +1,4 @@
-//! Errors of requests.
+//! The errors of a board's methods.
 
 /// Why a board refuses a request. The board is then unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +17,6 @@ pub enum BoardError {
     NotFinite,
     /// An INCR would exceed the signed 64-bit range.
     Overflow,
-    /// The call could exceed [`MAX_MEMBERS`](super::MAX_MEMBERS), or a name is longer than 2^32 - 16 bytes.
+    /// The board could exceed [`MAX_MEMBERS`](super::MAX_MEMBERS) members, or a name is longer than 2^32 - 16 bytes.
     Full,
 }
