@@ -27,7 +27,7 @@ pub struct Limit<'k, M: Mode> {
 }
 
 impl<'k, M: Mode> Limit<'k, M> {
-    /// Opens a key that holds a string or is missing.
+    /// Opens a key. Returns an error unless the key holds a string or is missing.
     pub fn open(ctx: &'k mut Context, name: Str<'k>) -> Result<Limit<'k, M>, Error> {
         let text = Text::new(Key::open(ctx, name)).ok_or(Error::WrongType)?;
         Ok(Limit { text, name })

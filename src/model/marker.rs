@@ -7,7 +7,7 @@
 //!
 //! Nothing else is stored: no marker key, no side table. So a set keeps its marker whenever the server keeps the TTL:
 //! after a restart, on replicas, after RENAME, COPY and RESTORE, and after the module was unloaded. The marker needs no
-//! memory. The server itself removes the key after its last member has expired, even without the module.
+//! memory. The server itself removes the key after the last member of the set has expired, even without the module.
 //!
 //! # Why the marker is exact
 //!

@@ -62,8 +62,8 @@ pub fn after_at_most(at: Millis, duration: Millis) -> Millis {
     after(at, duration).unwrap_or(MAX)
 }
 
-/// A time without a unit is in seconds if it is below this number, otherwise in milliseconds. In seconds, this number
-/// is in the year 5138. In milliseconds, it is in March 1973.
+/// A time without a unit is in seconds if it is below this number, otherwise in milliseconds. As seconds, this number
+/// is a time in the year 5138. As milliseconds, it is a time in March 1973.
 const BARE_MILLIS_FROM: u64 = 100_000_000_000;
 
 /// Parses the argument of the keyword `AT`, in all commands. A valid argument is one of:

@@ -13,8 +13,8 @@
 //! varint. A FLOAT value is the 8 bytes of the double, little-endian.
 //!
 //! Equal boards are encoded to equal bytes, because the encoding depends only on the schema, the order of the members
-//! and their values. Decoding validates every number and the order of the members, and refuses duplicate members. It
-//! allocates only for bytes that it has read.
+//! and their values. Decoding validates every number and the order of the members, and refuses duplicate members. The
+//! decoder allocates only for bytes that it has read.
 
 use std::num::NonZeroU64;
 
@@ -69,7 +69,7 @@ impl Board {
         }
     }
 
-    /// Decodes a board. The input may be any bytes. O(n).
+    /// Decodes a board. Returns an error for any input that is not a valid board. O(n).
     pub fn decode(input: &mut impl Reader) -> Result<Board, DecodeError> {
         let schema = decode_schema(input)?;
         let len = input.number()?;

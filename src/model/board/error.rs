@@ -1,6 +1,6 @@
 //! The errors of a board's methods.
 
-/// Why a board refuses a request. The board is then unchanged.
+/// Why a board refuses a request. A refused request leaves the board unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BoardError {
     /// A schema without dimensions, or with more than 64.

@@ -3,7 +3,7 @@
 //! A board has two parts, and neither makes an allocation for each member:
 //!
 //! - `names`: the members' names, in slots of pages. The page and the slot of a name form the member's ID. A hash table
-//!   maps a name to its ID. The table never rehashes all entries at once.
+//!   maps the name to the ID. The table never rehashes all entries at once.
 //! - `tree`: the order of the members, a B+tree with counts.
 //!
 //! A lookup by name finds the member's ID and its leaf. The leaf holds the member's values, and the counts in the
@@ -37,7 +37,7 @@ pub use value::Value;
 use names::{Names, PAGE_BYTES};
 use tree::{Position, Tree};
 
-/// The maximum number of members, because IDs and counts have 32 bits.
+/// The maximum number of members. It keeps IDs and counts within 32 bits.
 pub const MAX_MEMBERS: u64 = 1 << 31;
 
 /// A leaderboard. See the [module](self).

@@ -39,10 +39,10 @@ pub enum Ranking {
 /// The direction of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Order {
-    /// The best is at index 0.
+    /// The best member is at index 0.
     #[default]
     BestFirst,
-    /// REV: the worst is at index 0.
+    /// REV: the worst member is at index 0.
     WorstFirst,
 }
 

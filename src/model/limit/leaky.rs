@@ -2,8 +2,9 @@
 //!
 //! A bucket of `limit` units drains at one unit per `window / limit`. The only state is the *theoretical arrival time*:
 //! the time at which the bucket is empty if no more units are taken. An interval such as 10 s / 3 is not a whole number
-//! of ms. So this time is stored as whole ms and a part in units of `1 / limit` ms. All arithmetic uses integers. If
-//! the policy changes, the number of units in the bucket stays the same, except that a fraction may be rounded up.
+//! of ms. So the arrival time is stored as whole ms and a part in units of `1 / limit` ms. All arithmetic uses
+//! integers. If the policy changes, the number of units in the bucket stays the same, except that a fraction may be
+//! rounded up.
 //!
 //! The key is a string, `leaky:<empty at>+<part>:<limit>/<window>!<written at>`. If the part is 0, `+<part>` is left
 //! out. Limit and window determine how many units are in the bucket. `written at` is the time of the last write. If the

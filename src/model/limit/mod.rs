@@ -32,8 +32,8 @@ pub enum Algorithm {
     /// All units become available again at the end of the current window. Windows are aligned to the Unix epoch, so a
     /// window of a day is a UTC day.
     Fixed,
-    /// One unit becomes available again per `window / limit`. So calls are evenly spaced, with bursts up to `limit`
-    /// (GCRA, the generic cell rate algorithm of ATM networks, ITU-T I.371).
+    /// One unit becomes available again every `window / limit` ms. So calls are evenly spaced, with bursts of up to
+    /// `limit` units (GCRA, the generic cell rate algorithm of ATM networks, ITU-T I.371).
     Leaky,
 }
 

@@ -127,7 +127,7 @@ pub fn throttle(
     let ThrottlePolicy { interval, tolerance, .. } = policy;
     let increment = Nanos::from(interval.checked_mul(quantity).ok_or(OutOfRange)?);
     let (interval, tolerance) = (Nanos::from(interval), Nanos::from(tolerance));
-    // As in redis-cell, this is negative if the arrival time has passed but the key has not yet expired.
+    // As in redis-cell, `held` is negative if the arrival time has passed but the key has not yet expired.
     let held = stored.map_or(0, |arrival| Nanos::from(arrival.nanos) - now);
     let asked = held.max(0) + increment;
     let late = asked - tolerance;

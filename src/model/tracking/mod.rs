@@ -35,8 +35,8 @@ pub const HORIZON: Millis = 1500;
 /// to several such sets are 1 ms apart, so such sets cause at most a thousand visits a second.
 const RETRY: [Millis; 2] = [1000, 60_000];
 
-/// If two successive readings of the wall clock differ by more than this time, the clock has stepped, because a running
-/// server reads it more often. Only this much of the difference counts as passed time.
+/// A running server reads the wall clock more often than this. If two successive readings differ by more, the clock has
+/// stepped, and only this much of the difference counts as passed time.
 const STEP: Millis = 2000;
 
 /// One run of the cron job frees at most this many blocks of a dropped database. This takes some tens of µs.

@@ -1,4 +1,4 @@
-//! The rests between slices of work, which limit the work to a percentage of the time (the duty).
+//! The rests between slices of work. The rests limit the work to a percentage of the time (the duty).
 
 use crate::model::time::Millis;
 use std::time::Duration;

@@ -283,7 +283,8 @@ impl Tree {
         }
     }
 
-    /// Adds a level above the top level, which begins with `child`. Returns the first node of the new level.
+    /// Adds a level above the top level. `child` is the first node of the top level. Returns the first node of the new
+    /// level.
     fn level_above(&mut self, mut child: u32) -> u32 {
         let first = self.nodes.insert(Node::inner());
         let mut node = first;
