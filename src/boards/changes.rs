@@ -33,7 +33,7 @@ impl<'b, 'k> Edit<'b, 'k> {
         let dimensions = self.board.schema().dimensions().len();
         let rows = words.chunks_exact(1 + dimensions).zip(values.chunks_exact(dimensions));
         let rows: Vec<_> = rows.map(|(row, values)| Assignment { member: row[0].bytes(), values }).collect();
-        // If there are no options, or only one member, the client's arguments are the effect.
+        // If there are no options or only one member, the effect has the client's arguments.
         let is_effect = options == SetOptions::default() || rows.len() == 1;
         let (mut changes, mut effects) = (0_u64, Vec::new());
         let added = self.board.set(&rows, options, |effect| {

@@ -1,4 +1,4 @@
-//! The effects of changes of boards. Replicas and the AOF get an effect as `ZLB.APPLY key effect argument ...`.
+//! The effects of board changes. Replicas and the AOF get an effect as `ZLB.APPLY key effect argument ...`.
 //!
 //! | effect     | arguments                    | what it does                                        |
 //! |------------|------------------------------|-----------------------------------------------------|
@@ -15,8 +15,8 @@
 //! same effects in the same order. This includes the order of ties.
 //!
 //! ZLB.APPLY does not have the flag `deny-oom`. A server that uses more than `maxmemory` refuses commands with this
-//! flag. A replica with `replica-ignore-maxmemory no` refuses them even from its master. It would then differ from the
-//! master until the next synchronization.
+//! flag. A replica with `replica-ignore-maxmemory no` refuses them even from its master. If ZLB.APPLY had the flag,
+//! such a replica would differ from the master until the next synchronization.
 
 use crate::model::board::Board;
 use crate::model::stream::{DecodeError, Reader, Writer};

@@ -63,7 +63,7 @@ pub fn merge(ctx: &mut Context, dest: Str<'_>, sources: &[Str<'_>], combine: Com
     Ok(members)
 }
 
-/// Stores a board in a key. If the key holds a board, replaces it. `words` is the encoded board.
+/// Stores `board` in a key. If the key holds a board, replaces that board. `words` is `board` in encoded form.
 pub fn store(ctx: &mut Context, name: Str<'_>, board: Board, words: Words<'_>) -> Result<(), Error> {
     let mut key = WriteKey::open(ctx, name);
     let ctx = match key.value_mut::<Board>()? {
@@ -78,7 +78,7 @@ pub fn store(ctx: &mut Context, name: Str<'_>, board: Board, words: Words<'_>) -
     Ok(())
 }
 
-/// Changes the board in a key, and announces the effect. Returns [`Error::NoBoard`] if the key is missing.
+/// Calls `change` for the board in a key, and announces the effect. Returns [`Error::NoBoard`] if the key is missing.
 pub fn change<'k, T>(
     ctx: &mut Context,
     name: Str<'k>,

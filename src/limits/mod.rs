@@ -1,4 +1,4 @@
-//! Rate limits, which are plain strings with a recognizable format.
+//! Rate limits in keys. A limit is a plain string with a recognizable format.
 //!
 //! [`Limit`] is an open limit. A command assesses the limit and then commits it, with or without a change. `commit`
 //! replicates the change with the server's own commands and absolute values. [`crate::model::limit`] has the
@@ -27,7 +27,7 @@ pub struct Limit<'k, M: Mode> {
 }
 
 impl<'k, M: Mode> Limit<'k, M> {
-    /// Opens a key that holds a string or is missing.
+    /// Opens a key. Returns an error unless the key holds a string or is missing.
     pub fn open(ctx: &'k mut Context, name: Str<'k>) -> Result<Limit<'k, M>, Error> {
         let text = Text::new(Key::open(ctx, name)).ok_or(Error::WrongType)?;
         Ok(Limit { text, name })
@@ -62,8 +62,8 @@ impl<'k, M: Mode> Limit<'k, M> {
 }
 
 impl<'k> Limit<'k, Writing> {
-    /// Makes and replicates a change, and signals it to WATCH and client-side caching. If `update` is `None`, as for a
-    /// denied check, only closes the key.
+    /// Makes and replicates a change, and signals it to WATCH and client-side caching. If `update` is `None`, as for
+    /// most denied checks, only closes the key. Returns the keyspace events, which the caller must send.
     pub fn commit(self, update: Option<Update>) -> (&'k mut Context, PendingEvents) {
         let mut events = PendingEvents::default();
         let Limit { mut text, name } = self;

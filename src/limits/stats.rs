@@ -27,7 +27,7 @@ pub fn count_taken(units: u64, fits: bool) {
     UNITS.fetch_add(units, Ordering::Relaxed);
 }
 
-/// Counts a check that `keys` denied.
+/// Counts a check that the limits in `keys` denied.
 pub fn count_denied<'a>(ctx: &Context, keys: impl IntoIterator<Item = Str<'a>>, now: Millis) {
     DENIED.fetch_add(1, Ordering::Relaxed);
     let database = ctx.database();

@@ -9,7 +9,7 @@
 
 use std::ops::{Index, IndexMut};
 
-/// Items per chunk; a power of two.
+/// The number of items per chunk, a power of two.
 pub const CHUNK: usize = 128;
 
 /// A number that no item has. It marks the end of a chain, or an empty tree.
@@ -50,7 +50,7 @@ impl<T> Chunks<T> {
         &mut self.chunks
     }
 
-    /// Adds an item. Returns its number. O(1). The caller keeps `len` below [`MAX_ITEMS`].
+    /// Adds an item. Returns its number. O(1). The caller must keep `len` below [`MAX_ITEMS`].
     pub fn push(&mut self, item: T) -> u32 {
         let number = self.len / CHUNK;
         if number == self.chunks.len() {
@@ -75,8 +75,8 @@ impl<T> Chunks<T> {
         Some(item)
     }
 
-    /// Removes an item. O(1). If it is not the last item, the last item gets its number. In that case, returns the last
-    /// item's old number, and the caller must update all references to that item.
+    /// Removes an item. O(1). If it is not the last item, the last item gets this number. In that case, returns the
+    /// last item's old number, and the caller must update all references to the old number.
     #[must_use]
     pub fn remove(&mut self, number: u32) -> Option<u32> {
         let item = self.pop()?;

@@ -1,4 +1,4 @@
-//! A key of one of the databases.
+//! Keys with their databases.
 
 use hashbrown::Equivalent;
 use std::hash::{Hash, Hasher};

@@ -5,10 +5,11 @@
 //! entries per shard reaches `SHARD`, the next shard in turn is split in two. So growth takes a few microseconds at
 //! a time instead of one rehash of all entries.
 //!
-//! A shard is an open-addressing table of 8-byte slots: 32 bits of the hash, and the number. These bits determine the
-//! shard and the slot, so the table can move an entry without reading its name. A lookup reads a name only if all 32
-//! bits are equal. The entries of a shard are ordered by their hashes, so a lookup of a missing name ends at the first
-//! higher hash. A shard grows by an eighth, so 3/4 to 7/8 of its slots are in use, and an entry takes about 10 bytes.
+//! A shard is an open-addressing table. A slot has 8 bytes: 32 bits of the name's hash, and the number. The hash bits
+//! determine the shard and the slot, so the table can move an entry without reading its name. A lookup reads a name
+//! only if all 32 bits are equal. The entries of a shard are ordered by their hashes, so a lookup of a missing name
+//! ends at the first higher hash. A shard grows by an eighth, so 3/4 to 7/8 of its slots are in use, and an entry takes
+//! about 10 bytes.
 //!
 //! The hash is keyed (SipHash with a random key for each table), so no client can choose colliding names. Nothing that
 //! is stored, compared or replicated depends on the key.
@@ -41,8 +42,8 @@ fn hash_of(slot: Slot) -> u32 {
 
 #[derive(Clone, Debug, Default)]
 struct Shard {
-    /// The entries in the order of their hashes. An entry is at its home, or behind it with no vacant slot between. The
-    /// last slot is vacant.
+    /// The entries in the order of their hashes. An entry is at its [`home`](Shard::home), or after its home without a
+    /// vacant slot in between. The last slot is vacant.
     slots: Vec<Slot>,
     used: u32,
     /// Only the first `homes` slots can be homes.
@@ -50,7 +51,7 @@ struct Shard {
 }
 
 impl Shard {
-    /// Returns the preferred position of an entry.
+    /// Returns the home of an entry: its preferred position.
     fn home(&self, slot: Slot) -> usize {
         ((u64::from(hash_of(slot)) * u64::from(self.homes)) >> 32) as usize
     }
@@ -88,7 +89,7 @@ impl Shard {
         self.slots.push(slot);
     }
 
-    /// Removes the entry at `at`. Closes the gap with the entries behind it that are not at their homes.
+    /// Removes the entry at `at`. Closes the gap: moves the next entries that are not at their homes.
     fn take(&mut self, at: usize) {
         let mut last = at;
         while self.slots[last + 1] != VACANT && self.home(self.slots[last + 1]) <= last {

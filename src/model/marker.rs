@@ -7,31 +7,31 @@
 //!
 //! Nothing else is stored: no marker key, no side table. So a set keeps its marker whenever the server keeps the TTL:
 //! after a restart, on replicas, after RENAME, COPY and RESTORE, and after the module was unloaded. The marker needs no
-//! memory. The server itself removes the key after its last member has expired, even without the module.
+//! memory. The server itself removes the key after the last member of the set has expired, even without the module.
 //!
 //! # Why the marker is exact
 //!
 //! In a busy set, every new member with a later expiry changes the marker. Each change costs a second replicated
 //! command, an event and two lookups: about 4,400 of the 22,500 instructions of a ZEXP.ADD to a small set.
 //!
-//! A coarser marker would change less often, but would also match other sets. Suppose that the marker is 47,111 ms
-//! after the next multiple of `g` ms. If a set's key expires 47.1 s to 47.1 s + `g` ms after its highest score, one in
-//! `g` writes makes the set match. With `g` = 1,000, a limiter log with a window of 48 s and 1,000 requests a second
-//! would match once a second. With `g` = 1,000,000, about one of a million idle logs with a window of 1 to 17 minutes
-//! would match.
+//! A coarser marker would change less often, but would also match other sets. Suppose that the highest score is rounded
+//! up to a multiple of `g` ms, and that the marker is 47,111 ms later. If a set's key expires 47.1 s to 47.1 s + `g` ms
+//! after its highest score, one in `g` writes makes the set match. With `g` = 1,000, a limiter log with a window of 48
+//! s and 1,000 requests a second would match once a second. With `g` = 1,000,000, about one of a million idle logs with
+//! a window of 1 to 17 minutes would match.
 //!
 //! The sweeper deletes the expired members of every marked set. A hand-written limiter log holds only past times: a
 //! false match would empty it, and the limiter would admit everyone.
 
 use super::time::{self, Millis};
 
-/// The time in ms from the expiry of the last member to the expiry of the key. In this time, the sweeper can drain a
-/// large set in slices. Otherwise the server would free the whole set at once. Other programs are unlikely to use this
-/// number. If a program did, the sweeper would delete members of its sets.
+/// The time in ms from the expiry of the last member to the expiry of the key. In this time, the sweeper can delete the
+/// members of a large set in slices. Without this time, the server would free the whole set at once. Other programs are
+/// unlikely to use this number. If a program did, the sweeper would delete members of its sets.
 pub const GRACE: Millis = 47_111;
 
-/// How far the TTL of a set in a new dataset may be below its marker, in ms. The module treats such a TTL as an older
-/// marker of the set.
+/// How far the TTL of a set may be below the marker in the first scan of a dataset, in ms. The module treats such a TTL
+/// as an older marker of the set.
 const TOLERANCE: Millis = 10_000;
 
 /// How far the TTL of a restored set may differ from the marker, in ms. MIGRATE sends the *remaining* time. So the new
@@ -49,17 +49,18 @@ pub enum Reason {
     Nothing,
     /// The set had the marker. Plain commands have changed the set since then, but not its TTL.
     Dirty,
-    /// The set was just restored. MIGRATE sends the TTL as remaining time.
+    /// The set was just restored. Its TTL may differ from the marker, because MIGRATE sends the remaining time.
     Restored,
-    /// The set belongs to a dataset that is new to the module.
+    /// The module's first scan of a dataset has found the set.
     Loaded,
     /// A command names the set. If all its members have expired, the command may treat it as an expiring set, but the
     /// sweeper does not.
     Named,
 }
 
-/// Returns the TTL (absolute, ms) of an expiring set with the highest score `highest`. `None` for NaN. All scores of
-/// 2^53-1 or more have the same marker: their members never expire. A negative score has the marker of score 0.
+/// Returns the TTL (absolute, ms) of an expiring set with the highest score `highest`. Returns `None` for NaN. All
+/// scores of 2^53-1 or more have the same marker, because members with these scores never expire. A negative score has
+/// the marker of score 0.
 pub fn of(highest: f64) -> Option<Millis> {
     Some(time::ceil_score(highest.clamp(0.0, time::to_score(time::MAX)))? + GRACE)
 }

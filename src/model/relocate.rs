@@ -18,7 +18,7 @@ pub trait Relocate {
     fn relocate(&mut self, from: usize, mover: &mut impl Mover) -> Option<usize>;
 }
 
-/// Calls `step` with the numbers from `from` to `steps - 1`. Returns the next number if `mover` stops.
+/// Calls `step` with the numbers from `from` to `steps - 1`. If `mover` asks to stop, returns the next number.
 pub fn in_steps<M: Mover>(
     from: usize,
     steps: usize,

@@ -9,7 +9,7 @@ pub trait Writer {
     fn bytes(&mut self, bytes: &[u8]);
 }
 
-/// A source of a saved value. It returns the items in the order in which they were written.
+/// A source of a saved value. It returns numbers and byte strings in the order in which they were written.
 ///
 /// At the end of its input, a reader must return an error, not zeros.
 pub trait Reader {
@@ -24,7 +24,7 @@ pub trait Reader {
 pub enum DecodeError {
     /// The input ends too early, or its next item is of another kind than requested.
     Truncated,
-    /// A format that this version does not read.
+    /// The input has a format that this version does not read.
     Format { found: u64, known: u64 },
     /// The input is not a valid value, for this reason.
     Invalid(&'static str),

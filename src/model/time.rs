@@ -39,8 +39,8 @@ const SUFFIXES: [(&[u8], u64); 6] =
 /// upper or lower case.
 ///
 /// `bare` is the unit of a number that is given without a unit. Fractions of a millisecond are rounded up, so that
-/// nothing ends early. Returns `None` for any other text, such as one with a sign, a blank or an exponent. A point must
-/// have digits on both sides. A value above [`MAX`] is also `None`.
+/// nothing ends early. A point must have digits on both sides. Returns `None` for any other text, such as one with a
+/// sign, a blank or an exponent, and for a value above [`MAX`].
 pub fn parse(text: &[u8], bare: Unit) -> Option<Millis> {
     let (whole, rest) = leading_digits(text)?;
     let (fraction, suffix) = split_fraction(rest)?;
@@ -52,7 +52,7 @@ pub fn parse(text: &[u8], bare: Unit) -> Option<Millis> {
     (total <= MAX).then_some(total)
 }
 
-/// Returns the time `duration` after `at`. `None` if it exceeds [`MAX`].
+/// Returns the time `duration` after `at`. Returns `None` if that time exceeds [`MAX`].
 pub fn after(at: Millis, duration: Millis) -> Option<Millis> {
     at.checked_add(duration).filter(|&end| end <= MAX)
 }
@@ -62,8 +62,8 @@ pub fn after_at_most(at: Millis, duration: Millis) -> Millis {
     after(at, duration).unwrap_or(MAX)
 }
 
-/// A time without a unit is in seconds if it is below this number, otherwise in milliseconds. In seconds, this number
-/// is in the year 5138. In milliseconds, it is in March 1973.
+/// A time without a unit is in seconds if it is below this number, otherwise in milliseconds. As seconds, this number
+/// is a time in the year 5138. As milliseconds, it is a time in March 1973.
 const BARE_MILLIS_FROM: u64 = 100_000_000_000;
 
 /// Parses the argument of the keyword `AT`, in all commands. A valid argument is one of:
@@ -91,7 +91,8 @@ pub fn instant(text: &[u8]) -> Option<Millis> {
     }
 }
 
-/// Parses a decimal integer without sign or blanks. `None` if it is empty, has other characters, or exceeds `u64::MAX`.
+/// Parses a decimal integer without sign or blanks. Returns `None` if the text is empty, has other characters, or
+/// exceeds `u64::MAX`.
 pub fn digits(text: &[u8]) -> Option<u64> {
     leading_digits(text).filter(|(_, rest)| rest.is_empty()).map(|(number, _)| number)
 }
@@ -186,7 +187,7 @@ pub fn to_score(at: Millis) -> f64 {
     at as f64
 }
 
-/// Returns the first millisecond at or after a score. `None` if it is not a valid time.
+/// Returns the first millisecond at or after a score. Returns `None` if this is not a valid time.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range is checked first")]
 pub fn ceil_score(score: f64) -> Option<Millis> {
     let up = score.ceil();

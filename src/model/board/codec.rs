@@ -1,4 +1,4 @@
-//! Encoding and decoding of boards.
+//! Encoding and decoding of boards. The format:
 //!
 //! ```text
 //! version  ties  keep (0: no limit)  number of dimensions
@@ -13,8 +13,8 @@
 //! varint. A FLOAT value is the 8 bytes of the double, little-endian.
 //!
 //! Equal boards are encoded to equal bytes, because the encoding depends only on the schema, the order of the members
-//! and their values. Decoding validates every number and the order of the members, and refuses duplicate members. It
-//! allocates only for bytes that it has read.
+//! and their values. Decoding validates every number and the order of the members, and refuses duplicate members. The
+//! decoder allocates only for bytes that it has read.
 
 use std::num::NonZeroU64;
 
@@ -27,7 +27,7 @@ use crate::model::stream::{DecodeError, Reader, Writer};
 /// The first number of every encoded board: its format version.
 const VERSION: u64 = 1;
 
-/// The size at which a block is written, in bytes.
+/// A block is written as soon as it has this many bytes.
 const BLOCK: usize = 4 << 10;
 
 pub(super) const SCHEMA: DecodeError = DecodeError::Invalid("invalid dimensions or settings");
@@ -69,7 +69,7 @@ impl Board {
         }
     }
 
-    /// Decodes a board. The input may be any bytes. O(n).
+    /// Decodes a board. Returns an error for any input that is not a valid board. O(n).
     pub fn decode(input: &mut impl Reader) -> Result<Board, DecodeError> {
         let schema = decode_schema(input)?;
         let len = input.number()?;
@@ -94,7 +94,7 @@ impl Board {
         Ok(board)
     }
 
-    /// Decodes a member and adds it after the others. The caller completes the tree.
+    /// Decodes a member and appends it to the board. After the last member, the caller must complete the tree.
     fn decode_member(&mut self, input: &mut ByteReader, words: &mut Vec<u64>) -> Result<(), DecodeError> {
         let length = usize::try_from(input.varint()?).map_err(|_| DecodeError::Truncated)?;
         let name = input.take(length)?;

@@ -1,6 +1,6 @@
-//! Errors of requests.
+//! The errors of a board's methods.
 
-/// Why a board refuses a request. The board is then unchanged.
+/// Why a board refuses a request. A refused request leaves the board unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BoardError {
     /// A schema without dimensions, or with more than 64.
@@ -17,6 +17,6 @@ pub enum BoardError {
     NotFinite,
     /// An INCR would exceed the signed 64-bit range.
     Overflow,
-    /// The call could exceed [`MAX_MEMBERS`](super::MAX_MEMBERS), or a name is longer than 2^32 - 16 bytes.
+    /// The board could exceed [`MAX_MEMBERS`](super::MAX_MEMBERS) members, or a name is longer than 2^32 - 16 bytes.
     Full,
 }

@@ -1,4 +1,4 @@
-//! The memory of a board: its usage, and its moves for defragmentation.
+//! Memory usage and active defragmentation of a board.
 
 use super::Board;
 use crate::model::relocate::{Mover, Relocate, in_steps};
@@ -12,14 +12,14 @@ impl Board {
         size_of::<Board>() + schema + self.tree.bytes(samples) + self.names.bytes(samples)
     }
 
-    /// Returns the approximate number of allocations, about n / 50.
+    /// Returns the approximate number of allocations: one for about 50 members.
     pub fn free_effort(&self) -> usize {
         1 + self.tree.allocations() + self.names.allocations()
     }
 }
 
 impl Relocate for Board {
-    /// Each step moves a chunk of nodes, a chunk of pages of names, or a shard of the index.
+    /// Each step moves a chunk of nodes, a chunk of name pages, or a shard of the index.
     fn relocate(&mut self, from: usize, mover: &mut impl Mover) -> Option<usize> {
         let nodes = self.tree.relocations();
         in_steps(from, nodes + self.names.relocations(), mover, |step, mover| match step.checked_sub(nodes) {

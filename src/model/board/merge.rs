@@ -1,15 +1,15 @@
 //! MERGE: the union of several boards with the same schema.
 //!
-//! The result is the same as if the members of all boards were set on one board, in the order of the keys and, for each
-//! key, in the order of [`Board::rebuild`]. With SUM, each value is added to the member's current value. With BEST, a
-//! member gets the values only if they are better than its current ones. So if two members have equal values, the
-//! member that got them from an earlier key reached them first. KEEP is applied at the end, because a member that is
-//! bad on one board may have the best sum.
+//! The result is the same as if a client had set the members of all boards on one board: key by key, and the members of
+//! each key in the order of [`Board::rebuild`]. With SUM, each value is added to the member's current value. With BEST,
+//! a member gets the values only if they are better than its current ones. So of two members with equal values, the
+//! member that got these values from an earlier key counts as first. KEEP is applied at the end, because a member that
+//! is bad on one board may have the best sum.
 //!
 //! The merge collects one row per distinct member, and finds a member's row by a hash of the name. At the end, it sorts
-//! the rows and builds the tree from them. So a merge takes O(M + N log N) for the M members of all boards and the N
-//! distinct members. During the merge, each distinct member takes 20 bytes, plus 8 bytes per value, in addition to the
-//! result. While the rows grow, they can take up to three times as much.
+//! the rows and builds the tree from them. If the boards have M members, N of them distinct, a merge takes O(M + N log
+//! N). During the merge, each distinct member takes 20 bytes, plus 8 bytes per value, in addition to the result. While
+//! the rows grow, they can take up to three times as much.
 
 use super::Board;
 use super::error::BoardError;
@@ -30,15 +30,15 @@ pub enum Combine {
 
 pub struct Merge {
     combine: Combine,
-    /// The union without its tree. With each name, the number of the member's row is stored instead of that of its
-    /// leaf.
+    /// The union. Its tree is empty until [`finish`](Merge::finish). Until then, each name is stored with the number of
+    /// the member's row, not with the number of the leaf.
     union: Board,
-    /// One row for each distinct member: its words, the moment of its last change, and its ID.
+    /// One row for each distinct member: its words, the `moment` of its last change, and the member's ID.
     rows: Vec<u64>,
     /// The number of words of a row, including the moment and the ID.
     width: usize,
-    /// The number of members that were read from all boards so far. Each row stores this number at its last change. The
-    /// stored numbers order ties.
+    /// The number of members read so far. When a row changes, the row stores this number. The stored numbers order
+    /// members with equal values.
     moment: u64,
 }
 
@@ -55,7 +55,8 @@ impl Merge {
     /// Adds a board, which must have the merge's schema. O(members).
     ///
     /// # Errors
-    /// [`BoardError::Overflow`], [`BoardError::NotFinite`], [`BoardError::Full`]. The caller must then drop the merge.
+    /// [`BoardError::Overflow`], [`BoardError::NotFinite`], [`BoardError::Full`]. After an error, the caller must drop
+    /// the merge.
     pub fn add(&mut self, board: &Board) -> Result<(), BoardError> {
         let Board { schema, names, .. } = &mut self.union;
         debug_assert!(*schema == board.schema);

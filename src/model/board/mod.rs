@@ -1,9 +1,9 @@
 //! Leaderboards with several dimensions: an exact order over tuples of any size.
 //!
-//! A board has two parts. Neither part makes an allocation for each member:
+//! A board has two parts, and neither makes an allocation for each member:
 //!
-//! - `names`: the members' names in pages. A name's page and slot form the member's ID. A hash table maps a name to its
-//!   ID. The table never rehashes all entries at once.
+//! - `names`: the members' names, in slots of pages. The page and the slot of a name form the member's ID. A hash table
+//!   maps the name to the ID. The table never rehashes all entries at once.
 //! - `tree`: the order of the members, a B+tree with counts.
 //!
 //! A lookup by name finds the member's ID and its leaf. The leaf holds the member's values, and the counts in the
@@ -11,9 +11,9 @@
 //!
 //! ## Effects
 //!
-//! A SET or INCR is replicated as a SET of the final values, without conditions. A replica applies the effects in the
-//! master's order, so ties get the same order. A removal by KEEP is not replicated: after each effect, a replica
-//! removes the same member as the master.
+//! SET and INCR are replicated as a SET of the final values, without conditions. A replica applies the effects in the
+//! master's order, so ties get the same order. If KEEP removes a member, the removal is not replicated, because each
+//! replica removes the same member after the same effect.
 
 mod codec;
 mod error;
@@ -37,12 +37,12 @@ pub use value::Value;
 use names::{Names, PAGE_BYTES};
 use tree::{Position, Tree};
 
-/// The maximum number of members, because IDs and counts have 32 bits.
+/// The maximum number of members. It keeps IDs and counts within 32 bits.
 pub const MAX_MEMBERS: u64 = 1 << 31;
 
 /// A leaderboard. See the [module](self).
 ///
-/// Cloning takes O(n). Dropping takes O(n / r), with r the number of rows of a leaf.
+/// Cloning takes O(n), where n is the number of members. Dropping takes O(n / rows of a leaf).
 #[derive(Clone, Debug)]
 pub struct Board {
     schema: Schema,
@@ -64,7 +64,7 @@ impl Board {
         u64::from(self.tree.len())
     }
 
-    /// Returns the number of distinct tuples. O(1).
+    /// Returns the number of distinct tuples of values. O(1).
     pub fn distinct(&self) -> u64 {
         u64::from(self.tree.distinct())
     }
@@ -74,7 +74,7 @@ impl Board {
         id.map(|id| self.tree.position_of(id, &self.names))
     }
 
-    /// Converts values to words, and appends them to `words`.
+    /// Converts each value to a word, and appends the word to `words`.
     fn words(&self, values: &[Value], words: &mut Vec<u64>) -> Result<(), BoardError> {
         let dimensions = self.schema.dimensions();
         if values.len() != dimensions.len() {

@@ -1,13 +1,14 @@
-//! The members' names, and an index that maps a name to its ID. Each name is stored with the number of the member's
-//! leaf.
+//! The members' names, and an index that maps a name to the member's ID. Each name is stored with the number of the
+//! member's leaf in the tree.
 //!
-//! Names of the same length share pages of fixed slots. So a name needs no allocation, pointer or padding: a name of 12
-//! bytes takes 16 bytes, including the leaf's number. A lookup needs the name and the leaf's number. It gets both with
-//! one cache miss.
+//! A page has slots of a fixed size, for names of one length. So a name needs no allocation, pointer or padding: a name
+//! of 12 bytes takes 16 bytes, including the leaf's number. A lookup reads the name and the leaf's number with one
+//! cache miss.
 //!
 //! The page and the slot form the member's ID: `page << 8 | slot`. A page has at most 256 slots. A page with several
-//! slots takes at most 16 KiB. A page grows as needed. If a name is removed, the last name of the same length takes its
-//! slot and its ID. So for each length, all pages but the last are full, and the memory shrinks with the members.
+//! slots takes at most 16 KiB. A page grows as needed. If a name is removed, the last name of the same length takes the
+//! slot and the ID of the removed name. So for each length, all pages but the last are full, and the memory shrinks
+//! with the number of members.
 
 use std::collections::BTreeMap;
 
@@ -53,14 +54,14 @@ fn split(id: u32) -> (u32, u32) {
 #[derive(Clone, Debug)]
 pub(super) struct Names {
     pages: Slab<NamePage>,
-    /// For each length of names, the last page.
+    /// The last page for each length of names.
     last: BTreeMap<usize, u32>,
     page_bytes: usize,
     index: Index,
 }
 
 impl Names {
-    /// Creates a store with pages of `page_bytes` bytes. A page has room for at least one name.
+    /// Creates a store with pages of `page_bytes` bytes. A longer name gets a page of its own.
     pub(super) fn new(page_bytes: usize) -> Self {
         Names { pages: Slab::default(), last: BTreeMap::new(), page_bytes, index: Index::default() }
     }
@@ -94,7 +95,7 @@ impl Names {
         (hash, self.index.find(hash, |id| self.name(id) == name))
     }
 
-    /// Stores a new name of at most `MAX_NAME` bytes, and returns its ID. The caller sets its leaf later. O(1).
+    /// Stores a new name of at most `MAX_NAME` bytes, and returns its ID. The caller must set the member's leaf. O(1).
     pub(super) fn insert(&mut self, hash: u32, name: &[u8]) -> u32 {
         let stride = LEAF + name.len();
         let most = (self.page_bytes / stride).clamp(1, 1 << SLOT_BITS);
@@ -115,8 +116,8 @@ impl Names {
         id
     }
 
-    /// Removes a name. If it was not the last name of its length, the last one gets its ID. In that case, returns the
-    /// last name's old ID, and the caller must update all references to it. O(1).
+    /// Removes the name with this ID. If it was not the last name of its length, the last name gets this ID. In that
+    /// case, returns the last name's old ID, and the caller must update all references to the old ID. O(1).
     #[must_use]
     pub(super) fn remove(&mut self, id: u32) -> Option<u32> {
         self.index.remove(self.hash(self.name(id)), id);
@@ -173,7 +174,7 @@ impl Names {
         self.pages.len() + self.last.len() + self.index.relocations()
     }
 
-    /// Returns the allocated bytes, estimated from `samples` pages (0: all).
+    /// Returns the allocated bytes, estimated from `samples` pages (0: from all pages).
     pub(super) fn bytes(&self, samples: usize) -> usize {
         let last = self.last.len() * 2 * size_of::<(usize, u32)>();
         self.pages.bytes(samples, |page| page.bytes.capacity()) + last + self.index.bytes()

@@ -39,10 +39,10 @@ pub enum Ranking {
 /// The direction of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Order {
-    /// The best is at index 0.
+    /// The best member is at index 0.
     #[default]
     BestFirst,
-    /// REV: the worst is at index 0.
+    /// REV: the worst member is at index 0.
     WorstFirst,
 }
 
@@ -64,9 +64,9 @@ impl Board {
         })
     }
 
-    /// Returns the position that a new member with these values would get (RANKOF). The position is after all members
-    /// with equal values, also with TIES NAME, because the new member has no name. With TIES LAST, it is before them.
-    /// KEEP is ignored. O(log n).
+    /// Returns the position that a new member with these values would get (RANKOF). With TIES LAST, the position is
+    /// before all members with equal values. Otherwise, it is after them, even with TIES NAME, because the new member
+    /// has no name. Ignores KEEP. O(log n).
     ///
     /// # Errors
     /// [`BoardError::ValueCount`], [`BoardError::WrongKind`], [`BoardError::NotFinite`].
@@ -111,12 +111,12 @@ impl Board {
     }
 }
 
-/// The iterator over the members of a range.
+/// An iterator over the members of a range.
 #[derive(Clone, Debug)]
 pub struct Range<'a> {
     board: &'a Board,
     next: Option<Cursor<'a>>,
-    /// The position of the first member. The best member has position 0.
+    /// The position of the range's first member on the board. The best member has position 0.
     position: u64,
     left: u64,
     order: Order,
@@ -145,8 +145,8 @@ impl<'a> Iterator for Range<'a> {
 impl ExactSizeIterator for Range<'_> {}
 
 impl<'a> Range<'a> {
-    /// Adds ranks to the members. Ranks count from the best member, also with REV. O(log n) once, and O(1) amortized
-    /// per member.
+    /// Returns an iterator over the members and their ranks. Ranks count from the best member, even with REV. O(log n)
+    /// once, and O(1) amortized per member.
     pub fn ranked(mut self, ranking: Ranking) -> impl Iterator<Item = (u64, Entry<'a>)> {
         let mut position = self.position;
         let mut last: Option<(&[u64], u64)> = None;

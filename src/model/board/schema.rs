@@ -6,7 +6,7 @@ use super::error::BoardError;
 
 pub const MAX_DIMENSIONS: usize = 64;
 
-/// Which values of a dimension are better.
+/// Whether lower values of a dimension are better (`Asc`), or higher values (`Desc`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Direction {
     Asc,
@@ -24,7 +24,7 @@ pub enum Kind {
     Float,
 }
 
-/// The order of members whose values are all equal.
+/// The order of members with equal values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Ties {
     /// The member that reached these values first is better.
@@ -37,7 +37,7 @@ pub enum Ties {
 }
 
 impl Ties {
-    /// All rules. An encoded board contains the index of its rule in this array.
+    /// All variants. An encoded board contains the index of its variant in this array.
     pub const ALL: [Ties; 3] = [Ties::First, Ties::Last, Ties::Name];
 
     pub fn word(self) -> &'static str {
@@ -57,7 +57,7 @@ pub struct Dimension {
     pub kind: Kind,
 }
 
-/// The schema of a board, which never changes.
+/// The schema of a board. It never changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schema {
     dimensions: Box<[Dimension]>,
@@ -66,11 +66,11 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// Creates a schema with these dimensions, the most significant first.
+    /// Creates a schema. The first dimension is the most significant.
     ///
     /// # Errors
     /// [`BoardError::DimensionCount`] unless there are 1 to 64 dimensions. [`BoardError::DuplicateDimension`] if two
-    /// have the same name.
+    /// dimensions have the same name.
     pub fn new(dimensions: Vec<Dimension>, ties: Ties, keep: Option<NonZeroU64>) -> Result<Schema, BoardError> {
         if dimensions.is_empty() || dimensions.len() > MAX_DIMENSIONS {
             return Err(BoardError::DimensionCount);

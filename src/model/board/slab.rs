@@ -15,8 +15,9 @@ impl<T: Default> Slab<T> {
         self.items.len() - self.vacant.len()
     }
 
-    /// Returns the allocated bytes. `owned` returns the bytes that an item owns. If `samples` is not 0, `owned` is
-    /// called for that number of evenly spread items, and the other items are estimated.
+    /// Returns the allocated bytes. `owned` returns the bytes that an item owns. If `samples` is 0, calls `owned` for
+    /// every item. Otherwise, calls `owned` for about `samples` evenly spread items, and estimates the bytes of the
+    /// others.
     pub(super) fn bytes(&self, samples: usize, owned: impl Fn(&T) -> usize) -> usize {
         let slots = self.items.len();
         let step = if samples == 0 { 1 } else { slots.div_ceil(samples).max(1) };
@@ -29,7 +30,7 @@ impl<T: Default> Slab<T> {
         self.items.bytes() + self.vacant.capacity() * size_of::<u32>() + estimate
     }
 
-    /// Stores an item and returns its ID. The caller keeps the number of items far below
+    /// Stores an item and returns its ID. The caller must keep the number of items far below
     /// [`NIL`](crate::model::chunks::NIL).
     pub(super) fn insert(&mut self, item: T) -> u32 {
         if let Some(id) = self.vacant.pop() {
@@ -39,7 +40,7 @@ impl<T: Default> Slab<T> {
         self.items.push(item)
     }
 
-    /// Removes an item. A new item may get its ID.
+    /// Removes an item and returns it. A later item may get its ID.
     pub(super) fn remove(&mut self, id: u32) -> T {
         let item = std::mem::take(&mut self[id]);
         self.vacant.push(id);

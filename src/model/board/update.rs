@@ -1,11 +1,11 @@
 //! Changes of a board (SET, INCR, REM, REMRANGE), and the effects that replicate them.
 //!
-//! A call is checked before the first change, so an error leaves the board unchanged. A call with several members has
-//! the same result as one call per member, in order.
+//! The board checks a call before the first change, so an error leaves the board unchanged. A call with several members
+//! has the same result as one call per member, in order.
 //!
-//! With KEEP n, the last member is removed after each addition to a board of n members. If the new member would be the
-//! last one itself, it is not added, and the call has no effect to replicate. New values of a member on the board never
-//! remove it, however bad they are.
+//! With KEEP n, a board has at most n members. When a member is added to a full board, the board removes its last
+//! member. If the new member itself would be the last, the board does not add it, and there is no effect to replicate.
+//! New values never remove a member that is already on the board.
 
 use std::collections::HashSet;
 
@@ -54,10 +54,9 @@ pub struct RemovedRange {
 }
 
 impl Board {
-    /// Returns the effects that build this board from an empty one with the same schema, in the order in which they
-    /// must be applied.
+    /// Returns all members in the order in which SET must add them to an empty board to build an equal board.
     ///
-    /// With TIES LAST, the worst member is first, because a new member is placed before its equals.
+    /// With TIES LAST, the worst member comes first, because SET places a new member before members with equal values.
     pub fn rebuild(&self) -> Range<'_> {
         self.iter(match self.schema.ties() {
             Ties::First | Ties::Name => Order::BestFirst,
@@ -66,7 +65,8 @@ impl Board {
     }
 
     /// Sets the values of members in order (SET). Calls `effect` with each change. A member that gets its current
-    /// values keeps its place among ties. Returns the number of added members. O(log n) per member.
+    /// values keeps its place among members with equal values. Returns the number of added members. O(log n) per
+    /// member.
     ///
     /// # Errors
     /// [`BoardError::ValueCount`], [`BoardError::WrongKind`], [`BoardError::NotFinite`], [`BoardError::Full`].
@@ -96,13 +96,13 @@ impl Board {
         Ok(absent.into_iter().filter(|m| self.names.find(m).1.is_some()).count() as u64)
     }
 
-    /// Increments dimensions of a member, in order (INCR). Dimensions are given by position. A new member starts at
-    /// zeros. Returns the member's values after the increments. If KEEP does not admit a new member, these are the
-    /// values that the member would have had. Calls `effect` if the board changes. O(log n).
+    /// Increments values of a member, in order (INCR). Each increment has the position of its dimension. A new member
+    /// starts with zeros. Returns the member's values after the increments, even if KEEP does not admit the member.
+    /// Calls `effect` if the board changes. O(log n).
     ///
     /// # Errors
     /// [`BoardError::UnknownDimension`], [`BoardError::WrongKind`], [`BoardError::Full`]. [`BoardError::Overflow`] and
-    /// [`BoardError::NotFinite`] if the result of any single step is out of range.
+    /// [`BoardError::NotFinite`] if the result of any single increment is out of range.
     pub fn incr(
         &mut self,
         member: &[u8],
@@ -167,7 +167,7 @@ impl Board {
         board
     }
 
-    /// Adds a member after all others. The caller completes the tree with
+    /// Adds a member after all others. After the last member, the caller must complete the tree with
     /// [`build_levels`](super::tree::Tree::build_levels). O(1).
     pub(super) fn append(&mut self, hash: u32, words: &[u64], name: &[u8]) {
         let id = self.names.insert(hash, name);
@@ -224,7 +224,7 @@ impl Board {
         found.is_none()
     }
 
-    /// Whether the row at `position` precedes `member`, if `member` gets the same values as the row now.
+    /// Returns whether the row at `position` would precede `member` if `member` got the same values now.
     fn precedes(&self, position: Position, member: &[u8]) -> bool {
         match self.schema.ties() {
             Ties::First => true,

@@ -23,7 +23,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// Returns the zero of a kind, at which INCR starts a new member.
+    /// Returns zero as a value of this kind.
     pub(super) fn zero(kind: Kind) -> Value {
         match kind {
             Kind::Int => Value::Int(0),

@@ -2,12 +2,13 @@
 //!
 //! A bucket of `limit` units drains at one unit per `window / limit`. The only state is the *theoretical arrival time*:
 //! the time at which the bucket is empty if no more units are taken. An interval such as 10 s / 3 is not a whole number
-//! of ms. So this time is stored as whole ms and a part in units of `1 / limit` ms. All arithmetic uses integers. After
-//! a change of the policy, the bucket holds the same number of units, rounded up to a part of the new policy.
+//! of ms. So the arrival time is stored as whole ms and a part in units of `1 / limit` ms. All arithmetic uses
+//! integers. If the policy changes, the number of units in the bucket stays the same, except that a fraction may be
+//! rounded up.
 //!
 //! The key is a string, `leaky:<empty at>+<part>:<limit>/<window>!<written at>`. If the part is 0, `+<part>` is left
 //! out. Limit and window determine how many units are in the bucket. `written at` is the time of the last write. If the
-//! clock has stepped back to before that time, the bucket has as many units as at that time.
+//! clock steps back to an earlier time, the bucket counts as many units as at the last write.
 
 use super::text::{NumberReader, number_text};
 use super::{Assessed, Call, Foreign, Lifetime, LimitUsage, MAX_UNITS, SmallBytes, Update};
@@ -72,7 +73,7 @@ impl Level {
         (parts / old).min(MAX_UNITS.into()) * new + (parts % old * new).div_ceil(old)
     }
 
-    /// Returns a level of `parts` at `now`. If necessary, lowers the level so that the bucket is empty at
+    /// Returns a level of `parts` at `now`. If necessary, lowers the level so that the bucket is empty by
     /// [`time::MAX`].
     fn of(limit: u64, window: Millis, now: Millis, parts: u128) -> Level {
         let (whole, part) = match u64::try_from(parts) {
@@ -198,7 +199,8 @@ impl Assessed for Leaky {
         self.remaining_at(self.parts)
     }
 
-    /// Before a call settles the limit, the bucket drains at the stored rate. After it, at the rate of the call.
+    /// Returns the wait until the call's units fit. If `is_settled` is false, the bucket drains at the rate of the
+    /// stored policy, otherwise at the rate of the call's policy.
     fn retry_after(&self, is_settled: bool) -> Millis {
         match self.stored {
             Some(level) if !is_settled => {

@@ -1,9 +1,9 @@
-//! Rate limits: how many units are in use, whether more fit, and when they become available again.
+//! Rate limits: how many units are in use, whether a call's units fit, and when units become available again.
 //!
 //! The algorithms differ only in *when a unit becomes available again*. Each algorithm stores its state in a string.
 //! SLIDING stores a ring of times ([`sliding`], [`ring`]), FIXED a count ([`fixed`]), and LEAKY a time ([`leaky`]).
-//! [`assess`] checks a call against a stored limit and returns the change to make. The caller makes the change, so a
-//! call with several limits can check all limits before it takes units from any of them. [`throttle`] has redis-cell's
+//! [`assess`] checks a call against a stored limit and returns the change to make. The caller makes the change. So a
+//! command with several limits can check all of them before it takes units from any. [`throttle`] has redis-cell's
 //! arithmetic, for ZRL.THROTTLE.
 
 pub mod fixed;
@@ -26,14 +26,14 @@ pub const MAX_UNITS: u64 = time::MAX;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
-    /// A unit becomes available again one `window` after it was taken, rounded up to a multiple of
-    /// [`grid`](Policy::grid). No trailing window has more than `limit` units.
+    /// A unit becomes available again one `window` after it was taken. This time is rounded up to a multiple of
+    /// [`grid`](Policy::grid). No period of one `window` has more than `limit` units.
     Sliding,
     /// All units become available again at the end of the current window. Windows are aligned to the Unix epoch, so a
     /// window of a day is a UTC day.
     Fixed,
-    /// One unit becomes available again per `window / limit`. So calls are evenly spaced, with bursts up to `limit`
-    /// (GCRA, the generic cell rate algorithm of ATM networks, ITU-T I.371).
+    /// One unit becomes available again every `window / limit` ms. So calls are evenly spaced, with bursts of up to
+    /// `limit` units (GCRA, the generic cell rate algorithm of ATM networks, ITU-T I.371).
     Leaky,
 }
 
@@ -81,7 +81,7 @@ pub struct Verdict {
     pub retry_after: Option<Millis>,
     /// The time until no unit is in use.
     pub reset_after: Millis,
-    /// The time at which the units of this call become available again. 0 if it took none.
+    /// The time at which the units of this call become available again. 0 if the call took none.
     pub charged_until: Millis,
 }
 
@@ -101,7 +101,7 @@ fn remaining(limit: u64, units: u64) -> i64 {
 /// The usage of a limit: the fields of ZRL.INFO's reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LimitUsage {
-    /// The number of units in use. `None` if it depends on the policy, which is not stored.
+    /// The number of units in use. `None` for THROTTLE, because the number depends on the policy, which is not stored.
     pub units: Option<u64>,
     /// The number of distinct times at which units become available again.
     pub slots: u64,
@@ -130,7 +130,8 @@ pub type SmallBytes = SmallVec<[u8; 64]>;
 pub enum Update {
     /// Replaces the string and sets the TTL.
     Replace { text: SmallBytes, lifetime: Lifetime },
-    /// Overwrites parts of the string. Its length stays the same. `None` leaves the TTL unchanged.
+    /// Overwrites parts of the string. The string's length stays the same. If `lifetime` is `None`, the TTL also stays
+    /// the same.
     Overwrite { parts: SmallVec<[Patch; 1]>, lifetime: Option<Lifetime> },
     /// Removes the key, because no unit is in use any more.
     Remove,
@@ -149,7 +150,7 @@ pub struct Patch {
     pub bytes: SmallBytes,
 }
 
-/// The key must live until `until`, and may live up to `linger` ms longer.
+/// A key's lifetime: at least until `until`, and at most `linger` ms longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lifetime {
     until: Millis,
@@ -169,7 +170,8 @@ impl Lifetime {
         Lifetime { until, linger: (window / 8).min(MOST) }
     }
 
-    /// Returns the TTL (absolute, ms) for a key with the current TTL `before`.
+    /// Returns the new TTL (absolute, ms) of a key with the TTL `before`. Returns `before` itself if it is within the
+    /// lifetime.
     pub fn expires_at(self, before: Option<Millis>) -> Millis {
         let latest = self.until + self.linger;
         before.filter(|before| (self.until..=latest).contains(before)).unwrap_or(latest)
@@ -186,7 +188,7 @@ pub enum StoredLimit<'a> {
 
 impl<'a> StoredLimit<'a> {
     /// Parses a string. The first byte identifies the algorithm. A plain number belongs to THROTTLE if the number
-    /// agrees with the key's TTL.
+    /// agrees with `expires_at`, the key's TTL.
     pub fn parse(text: &'a [u8], expires_at: Option<Millis>) -> Result<StoredLimit<'a>, Foreign> {
         match text.first() {
             Some(b's') => Ring::parse(text).map(StoredLimit::Sliding),
@@ -216,8 +218,8 @@ impl<'a> StoredLimit<'a> {
     }
 
     /// Refunds up to `units` units of one call. `until` is that call's [`charged_until`](Verdict::charged_until). Units
-    /// that are no longer in use cannot be refunded. THROTTLE has no refund: a client returns units with a negative
-    /// quantity.
+    /// that are no longer in use cannot be refunded. For THROTTLE, returns an error: there, clients return units with a
+    /// negative quantity.
     ///
     /// Returns the number of refunded units, and the change.
     pub fn refund(self, now: Millis, units: u64, until: Millis) -> Result<(u64, Option<Update>), Foreign> {
@@ -241,26 +243,27 @@ pub fn assess(call: Call, intent: Intent, stored: Option<&[u8]>) -> Result<Asses
 
 /// A stored limit, and a call to check against it.
 ///
-/// Unless a call is a peek, it *settles* the limit first: it applies its policy to the stored units, so that no unit is
-/// held longer than the window of this policy. If `is_settled` is true, a method returns the wait for the settled
-/// limit, otherwise the wait for the stored limit.
+/// The stored units may be from calls with another policy. A call that is not a peek *settles* the limit first: from
+/// then on, no stored unit is in use for longer than the call's window. If `is_settled` is true, a method returns the
+/// wait after settling, otherwise the wait without settling.
 trait Assessed {
     fn call(&self) -> &Call;
 
     /// Returns the number of free units. If it is negative, the limit is in debt.
     fn remaining(&self) -> i64;
 
-    /// Returns the minimum wait until the units fit. Called only if they do not fit now, but fit into the limit.
+    /// Returns the minimum wait until the call's units fit. Called only if the units do not fit now, but the cost is at
+    /// most the limit. For `is_settled`, see [`Assessed`].
     fn retry_after(&self, is_settled: bool) -> Millis;
 
-    /// Returns the time until no unit is in use.
+    /// Returns the time until no unit is in use. For `is_settled`, see [`Assessed`].
     fn reset_after(&self, is_settled: bool) -> Millis;
 
     /// Returns the change that settles the limit, or `None` if the limit is settled already.
     fn settle(&self) -> Option<Update>;
 
-    /// Returns the change that takes the units, the number of units that are then free, and the time at which the taken
-    /// units become available again. Called only if the cost is not 0.
+    /// Returns the change that takes the units, the number of free units after the change, and the time at which the
+    /// taken units become available again. Called only if the cost is not 0.
     fn take(&self) -> (Update, i64, Millis);
 
     fn fits(&self) -> bool {
@@ -290,19 +293,18 @@ trait Assessed {
         }
     }
 
-    /// Returns the verdict and changes nothing. The waits are those for the stored limit. If a later call settles the
-    /// limit, the waits may become shorter.
+    /// Returns the verdict without settling the limit. If a later call settles the limit, the waits may become shorter.
     fn peek(&self) -> Verdict {
         self.verdict(false)
     }
 
-    /// Takes nothing. The change settles the limit.
+    /// Returns the assessment of a call that takes no units, but settles the limit.
     fn refuse(&self) -> Assessment {
         Assessment { fits: self.fits(), verdict: self.verdict(true), update: self.settle() }
     }
 
-    /// Takes the units even if they do not fit. If they do not fit, the limit is in debt, and `remaining` is negative
-    /// until enough units have become available again.
+    /// Returns the assessment of a call that takes the units even if they do not fit. If they do not fit, the limit is
+    /// in debt, and `remaining` is negative until enough units have become available again.
     fn charge(&self) -> Assessment {
         let Call { cost, now, policy: Policy { limit, .. } } = *self.call();
         if cost == 0 {

@@ -6,8 +6,8 @@
 //! between the newest and the oldest slot. So a binary search finds the seam and the slot of a time, and the string
 //! needs no header.
 //!
-//! The units of a slot are its total minus that of the slot before it. The oldest slot has no slot before it, so its
-//! own units do not count. The oldest slot only provides the total for the next slot. As soon as the units of the
+//! The units of a slot are its total minus the total of the slot before it. The oldest slot has no slot before it, so
+//! its own units do not count. The oldest slot only provides the total for the next slot. As soon as the units of the
 //! second oldest slot are available again, a new slot may replace the oldest one.
 //!
 //! Slots that were never written have the time 0. They are at the end of the string, and are treated as the oldest
@@ -25,7 +25,8 @@ const SLOT: usize = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingSlot {
     pub at: Millis,
-    /// The total of the units taken, including this slot's. Wraps around at 2^64, because only differences matter.
+    /// The total of the units taken, including this slot's. The total may wrap around at 2^64, because only differences
+    /// matter.
     pub taken: u64,
 }
 
@@ -52,8 +53,8 @@ pub struct Ring<'a> {
 }
 
 impl<'a> Ring<'a> {
-    /// Parses a string in O(log N). May accept a string that another program wrote. In that case, the numbers have no
-    /// meaning, but are within the bounds of [`Usage`].
+    /// Parses a string. O(log N), where N is the number of slots. May accept a string that another program wrote. In
+    /// that case, the numbers have no meaning, but are within the bounds of [`Usage`].
     pub fn parse(text: &'a [u8]) -> Result<Ring<'a>, Foreign> {
         let (slots, rest) = text.strip_prefix(TAG).ok_or(Foreign)?.as_chunks();
         let [first, _, ..] = slots else { return Err(Foreign) };
@@ -105,7 +106,7 @@ impl<'a> Ring<'a> {
         Patch { at: TAG.len() + self.place(age) * SLOT, bytes: SmallBytes::from_slice(&slot.bytes()) }
     }
 
-    /// Returns the slots from `from` on, with totals that are lower by `units`.
+    /// Returns patches that lower the totals of the slots from `from` on by `units`.
     pub fn lower(&self, from: usize, units: u64) -> SmallVec<[Patch; 1]> {
         // These slots are one contiguous piece, or two if they wrap around the end of the string.
         let around = (self.len() - self.seam).clamp(from, self.len());
@@ -124,7 +125,7 @@ impl<'a> Ring<'a> {
             .collect()
     }
 
-    /// Returns the string of a ring of `len` slots: the slots `kept`, then `newest`.
+    /// Returns the string of a ring of `len` slots, with the slots `kept` and, after them, the slot `newest`.
     pub fn rebuild(&self, kept: Range<usize>, newest: RingSlot, len: usize) -> SmallBytes {
         let next = if kept.is_empty() { newest } else { self.slot(kept.start) };
         let oldest = self.slot(kept.start - 1);
@@ -155,7 +156,7 @@ fn build(oldest: RingSlot, slots: impl Iterator<Item = RingSlot>, len: usize) ->
 /// The usage of a ring at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Usage {
-    /// The oldest slot that may have units in use: 1 to the length of the ring.
+    /// The number of the oldest slot that may have units in use: 1 to the length of the ring.
     pub first: usize,
     /// [`RingSlot::taken`] of the slot before `first`.
     pub before: u64,

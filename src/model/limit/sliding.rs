@@ -11,7 +11,8 @@ use super::ring::{self, Ring, RingSlot, Usage};
 use super::{Assessed, Call, Foreign, Lifetime, LimitUsage, Policy, Update, remaining};
 use crate::model::time::{self, Millis};
 
-/// The maximum number of slots of a ring: 256 MiB. The server accepts strings of up to 512 MiB.
+/// The maximum number of slots of a ring. A ring of this length takes 256 MiB. The server accepts strings of up to 512
+/// MiB.
 const MOST_SLOTS: usize = if cfg!(test) { 512 } else { 1 << 24 };
 
 /// A ring of at most this many slots never shrinks.
@@ -31,8 +32,9 @@ impl Policy {
         at.min(time::MAX)
     }
 
-    /// Returns the length of a new ring in which `slots` slots are in use. The length is `2 * slots`. If this policy
-    /// can use at least `slots` but fewer than `2 * slots` slots, the length is the number that it can use.
+    /// Returns the length of a new ring in which `slots` slots are in use. The length is `2 * slots`, but at most the
+    /// number of slots that this policy can use. If more slots than this number are in use, because the policy has
+    /// changed, the length is `2 * slots`.
     fn room_for(&self, slots: usize) -> usize {
         // The ring needs one slot per unit or per time of the grid, the oldest slot, and one slot for the next write.
         let most = usize::try_from(self.limit.min(self.window / self.grid + 2) + 2).unwrap_or(MOST_SLOTS);
@@ -42,7 +44,7 @@ impl Policy {
 }
 
 fn all_available(ring: &Ring<'_>, usage: &Usage) -> Option<Millis> {
-    // Later slots may have no units left, because all their units were refunded.
+    // Skips the newest slots if all their units were refunded.
     let last = || ring.find(usage.first, |slot| slot.taken.wrapping_sub(usage.before) < usage.units);
     (usage.units > 0).then(last).filter(|&last| last < ring.len()).map(|last| ring.slot(last).at)
 }
@@ -62,7 +64,7 @@ pub(super) fn usage(ring: Ring<'_>, now: Millis) -> Result<LimitUsage, Foreign> 
     }))
 }
 
-/// Refunds up to `units` that would become available again at `until`. Rewrites the slot of `until` and all later
+/// Refunds up to `units` units that would become available again at `until`. Rewrites the slot of `until` and all later
 /// slots.
 pub(super) fn refund(ring: Ring<'_>, now: Millis, units: u64, until: Millis) -> Result<(u64, Option<Update>), Foreign> {
     let usage = ring.usage(now)?;
@@ -100,7 +102,8 @@ impl Sliding<'_> {
         self.ring.map_or(0, |(_, usage)| usage.units)
     }
 
-    /// Returns the latest time at which a unit becomes available again.
+    /// Returns the latest time at which a stored unit may become available again. If the limit is not settled, this is
+    /// [`time::MAX`].
     fn latest(&self, is_settled: bool) -> Millis {
         if is_settled { self.until } else { time::MAX }
     }

@@ -1,9 +1,9 @@
-//! The stored form of a limit: decimal numbers and separators, which are readable in the reply of GET.
+//! The text form of FIXED, LEAKY and THROTTLE limits: decimal numbers and separators.
 
 use super::{Foreign, SmallBytes};
 use crate::model::time::{decimal, leading_digits};
 
-/// Room for five numbers of 20 digits, a tag and separators.
+/// The maximum length of a text: five numbers of 20 digits, a tag and separators.
 pub const CAPACITY: usize = 112;
 
 /// Returns the text of up to five numbers. A `sign` stands in front of each number. The first sign is the tag of the
@@ -18,7 +18,7 @@ pub(super) fn number_text(numbers: &[(&str, u64)]) -> SmallBytes {
     SmallBytes::from_slice(&text[..len])
 }
 
-/// Parses the text that [`number_text`] returns, from left to right.
+/// A parser for the text that [`number_text`] returns. It reads from left to right.
 pub(super) struct NumberReader<'a>(pub &'a [u8]);
 
 impl NumberReader<'_> {

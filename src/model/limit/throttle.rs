@@ -9,7 +9,7 @@
 //! call returns more units than are in use, no unit is in use afterwards. If the interval is below a microsecond, the
 //! remaining units are computed in nanoseconds. (redis-cell truncates the interval to 0 µs and divides by 0.)
 //!
-//! A key that redis-cell wrote may expire up to a millisecond before its arrival time, and the limit then admits a unit
+//! A key that redis-cell wrote may expire up to a millisecond before its arrival time. So the limit may admit a unit
 //! too early. A key that this module wrote does not expire early.
 
 use super::text::{NumberReader, number_text};
@@ -38,7 +38,7 @@ pub struct Arrival {
 }
 
 impl Arrival {
-    /// Parses the number in a string, with the TTL of its key.
+    /// Parses a string. Returns an error if the number does not agree with `expires_at`, the key's TTL.
     pub fn parse(text: &[u8], expires_at: Option<Millis>) -> Result<Arrival, Foreign> {
         let arrival = Arrival { nanos: NumberReader(text).last_number_after("")? };
         let is_ours = match expires_at {
@@ -89,7 +89,7 @@ pub struct ThrottlePolicy {
 pub struct OutOfRange;
 
 impl ThrottlePolicy {
-    /// Returns the policy of `count` units per `period` seconds.
+    /// Returns the policy of `count` units per `period` seconds, with bursts of up to `max_burst + 1` units.
     pub fn new(max_burst: i64, count: i64, period: i64) -> Result<ThrottlePolicy, OutOfRange> {
         if max_burst < 0 || count < 1 || period < 1 {
             return Err(OutOfRange);
@@ -116,7 +116,8 @@ pub struct ThrottleVerdict {
     pub reset_after: i64,
 }
 
-/// Takes `quantity` units. A negative quantity returns units. Also returns what to store: `None` if no unit is in use.
+/// Takes `quantity` units if they fit. A negative quantity returns units. Returns the verdict, and the arrival time to
+/// store. The arrival time is `None` if no unit is in use.
 pub fn throttle(
     policy: ThrottlePolicy,
     now: Nanos,
@@ -126,7 +127,7 @@ pub fn throttle(
     let ThrottlePolicy { interval, tolerance, .. } = policy;
     let increment = Nanos::from(interval.checked_mul(quantity).ok_or(OutOfRange)?);
     let (interval, tolerance) = (Nanos::from(interval), Nanos::from(tolerance));
-    // As in redis-cell, this is negative if the arrival time has passed but the key has not yet expired.
+    // As in redis-cell, `held` is negative if the arrival time has passed but the key has not yet expired.
     let held = stored.map_or(0, |arrival| Nanos::from(arrival.nanos) - now);
     let asked = held.max(0) + increment;
     let late = asked - tolerance;

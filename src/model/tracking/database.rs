@@ -34,7 +34,7 @@ pub enum Standing {
     Dirty(Millis),
 }
 
-/// The maximum number of blocks that are read to count the due sets. This takes some tens of µs.
+/// The maximum number of blocks that [`Database::overdue`] reads. This takes some tens of µs.
 const SAMPLE: usize = 256;
 
 #[derive(Clone, Copy)]
@@ -88,7 +88,7 @@ pub struct Database {
     blocks: Chunks<Block>,
     index: Index,
     hasher: DefaultHashBuilder,
-    /// The blocks by the earliest due time of their sets, without the blocks that are never due.
+    /// The earliest due time and the number of each block, in this order. Blocks that are never due are left out.
     order: BTreeSet<(Millis, u32)>,
     /// The number of sets that the walk in progress has not read. The walk begins with the last set.
     unread: usize,
@@ -136,8 +136,8 @@ impl Database {
     }
 
     /// Tracks a set that one of the module's commands has changed, and that has a valid marker now. `soonest` is the
-    /// earliest expiry of the changed members. If the set existed but was untracked or dirty, the expiries of its other
-    /// members are unknown, so the set is visited at once.
+    /// earliest expiry of the changed members. If the set was dirty, or untracked and not new, the expiries of its
+    /// other members are unknown. So the set is due at once.
     pub fn change(&mut self, key: &[u8], soonest: Option<Millis>, is_new: bool) {
         let soonest = soonest.filter(|&soonest| soonest < time::MAX).unwrap_or(NEVER);
         let due = match self.due(key) {
@@ -209,7 +209,7 @@ impl Database {
         }
     }
 
-    /// Ends the first postponement if its time has passed. Returns whether it did.
+    /// Ends the first postponement if its time has passed. Returns whether a postponement was ended.
     pub fn resume_one(&mut self, passed: Millis) -> bool {
         let Some(first) = self.postponed.first_entry().filter(|first| first.key().0 <= passed) else { return false };
         let ((_, key), due) = first.remove_entry();
@@ -270,7 +270,7 @@ impl Database {
     }
 
     /// Frees some of the memory of a dropped database: at most `most` entries of each collection. Returns `false` when
-    /// only the index is left, which has one allocation for a thousand sets.
+    /// only the index is left. The index has one allocation per thousand sets, so the caller can free it at once.
     pub fn free_some(&mut self, most: usize) -> bool {
         (0..most).all(|_| {
             self.blocks.pop().is_some()
@@ -292,7 +292,7 @@ impl Database {
     }
 
     fn add(&mut self, key: &[u8], due: Millis) {
-        // The server does not accept longer names, and more sets would need more than 100 GB.
+        // Both numbers fit: the server does not accept longer names, and more sets would need more than 100 GB.
         let (Ok(number), Ok(length)) = (u32::try_from(self.len()), u32::try_from(key.len())) else { return };
         let hash = self.hash(key);
         self.index.insert(hash, number);

@@ -1,18 +1,18 @@
-//! The model of tracking: the expiring sets, the time of the next visit to each set, and the timer. The model has no
-//! server and no clock.
+//! Tracking of the expiring sets: the time of the sweeper's next visit to each set, and the sweeper's timer. The model
+//! uses no server and no clock.
 //!
 //! [`Tracking`] is a cache: every visit reads the set's marker and members from the set itself. So a wrong time does no
-//! harm. If the recorded time is too early, the visit finds nothing to do. If the key is gone, the set is no longer
-//! tracked. If a visit cannot read the set, its outcome is *unknown*: the set stays tracked, and a later visit checks
-//! it again.
+//! harm. If the recorded time is too early, the visit finds nothing to do. If the key is gone, [`Tracking`] forgets the
+//! set. If a visit cannot read the set, its outcome is *unknown*: the set stays tracked, and a later visit checks it
+//! again.
 //!
-//! A set that plain commands have changed is *dirty* until its marker is restored. Plain commands do not change the
-//! TTL. So the module recognizes a dirty set by the TTL that the set had at the time of the change, even after the set
-//! was moved or copied to another key.
+//! A set that plain commands (the server's own) have changed is *dirty* until the module restores its marker. Plain
+//! commands do not change the TTL. So the module recognizes a dirty set by the TTL that the set had at the time of the
+//! change, even after the set was moved or copied to another key.
 //!
 //! The timer is armed only for times within [`HORIZON`]. Later times are left to the cron job ([`Tracking::at_cron`]),
-//! which runs at least once a second. So delays stay far below the limits of the server's event loop. A step of the
-//! wall clock is noticed within a second or two, and an idle server has no armed timer.
+//! which runs at least once a second. So delays stay far below the limits of the server's event loop. The cron job
+//! notices a step of the wall clock within a second or two, and an idle server has no armed timer.
 
 mod database;
 mod pace;
@@ -35,11 +35,11 @@ pub const HORIZON: Millis = 1500;
 /// to several such sets are 1 ms apart, so such sets cause at most a thousand visits a second.
 const RETRY: [Millis; 2] = [1000, 60_000];
 
-/// If two successive readings of the wall clock differ by more than this time, the clock has stepped, because a running
-/// server reads it more often. Only this much of the difference counts as passed time.
+/// A running server reads the wall clock more often than this. If two successive readings differ by more, the clock has
+/// stepped, and only this much of the difference counts as passed time.
 const STEP: Millis = 2000;
 
-/// The maximum number of a dropped database's blocks that one run of the cron job frees. This takes some tens of µs.
+/// One run of the cron job frees at most this many blocks of a dropped database. This takes some tens of µs.
 const FREED: usize = 128;
 
 /// Returns when to visit a set whose lowest score is `first`.
@@ -61,7 +61,7 @@ pub enum Outcome {
     Unknown,
 }
 
-/// The work that the next slice could do.
+/// What the sweeper needs from its next slice of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Need {
     /// Whether this server may delete expired members now.
@@ -89,7 +89,7 @@ pub struct Tracking {
     armed: Option<Millis>,
 }
 
-/// Changes of the tracked sets.
+/// The tracked sets.
 impl Tracking {
     pub fn len(&self) -> usize {
         self.databases.values().map(Database::len).sum()
@@ -122,7 +122,7 @@ impl Tracking {
     }
 
     /// Begins a walk through all sets. [`forget_some`](Tracking::forget_some) continues the walk. If a walk is in
-    /// progress, the walk starts again from the beginning.
+    /// progress, starts it again.
     pub fn begin_to_forget(&mut self) {
         self.databases.values_mut().for_each(Database::begin_walk);
     }
@@ -138,7 +138,8 @@ impl Tracking {
         }
     }
 
-    /// Returns at most 8 of the dirty sets with this TTL. One of these sets may be the source of a move or a copy.
+    /// Returns at most 8 of the dirty sets with this TTL. A move or a copy keeps the TTL, so one of these sets may be
+    /// the source.
     pub fn dirty_with(&self, ttl: Millis) -> Vec<DbKey> {
         const SOME: usize = 8;
         let all = self.databases.iter();
@@ -156,7 +157,7 @@ impl Tracking {
         })
     }
 
-    /// Frees some memory of dropped databases. Returns `false` if there is none to free.
+    /// Frees some memory of dropped databases. Returns `false` if there was no memory to free.
     pub fn free_some(&mut self) -> bool {
         let Some(last) = self.dropped.last_mut() else { return false };
         if !last.free_some(FREED) {
@@ -168,7 +169,7 @@ impl Tracking {
 
 /// Overdue work.
 impl Tracking {
-    /// Returns the number of sets that are due at `now`, including all sets with a postponed check.
+    /// Returns the number of sets that are due at `now`, plus the number of all sets with a postponed check.
     pub fn overdue(&self, now: Millis) -> usize {
         self.databases.values().map(|database| database.overdue(now) + database.postponed.len()).sum()
     }
@@ -182,7 +183,7 @@ impl Tracking {
         self.databases.values().filter_map(of).min().map_or(0, |due| now.saturating_sub(due))
     }
 
-    /// Returns the number of expired members that are known to remain in the set that was visited last.
+    /// Returns the number of expired members that the last visit left in its set. Returns 0 if no set is due.
     pub fn backlog(&self, now: Millis) -> u64 {
         if self.overdue(now) > 0 { self.left } else { 0 }
     }
@@ -249,8 +250,8 @@ impl Tracking {
         }
     }
 
-    /// Returns the timer request of the cron job and of the end of a slice. If the next work is due within the
-    /// [`HORIZON`], the request arms the timer for this work. Otherwise, the request disarms the timer.
+    /// Returns the timer request. The cron job and the end of a slice call this function. If the next work is due
+    /// within the [`HORIZON`], the request arms the timer for this work. Otherwise, the request disarms the timer.
     pub fn at_cron(&mut self, now: Millis, need: Need) -> Alarm {
         self.observe(now);
         self.resume();

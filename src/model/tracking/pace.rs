@@ -1,4 +1,4 @@
-//! The rests between slices of work, which limit the work to a percentage of the time (the duty).
+//! The rests between slices of work. The rests limit the work to a percentage of the time (the duty).
 
 use crate::model::time::Millis;
 use std::time::Duration;
@@ -6,8 +6,8 @@ use std::time::Duration;
 /// If earlier rests were too long, the next rest is shorter, by at most this time in µs.
 const CREDIT: i64 = 1000;
 
-/// Computes rests. The server's timers have a resolution of 1 ms and fire late, by up to about a ms, while a slice
-/// takes half a ms. So the difference between a planned and an actual rest is carried over to the next rest.
+/// A calculator of rests. The server's timers have a resolution of 1 ms and fire up to about 1 ms late, but a slice
+/// takes only half a ms. So the next rest makes up for the difference between the planned and the actual rest.
 #[derive(Debug, Default)]
 pub struct Pace {
     /// The owed rest in µs. Negative if earlier rests were too long.
@@ -15,8 +15,8 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Returns the rest in ms after a slice, so that work takes at most `duty` percent of the time. The slice worked
-    /// for `busy`, after a rest of `rested`.
+    /// Returns the rest in ms after a slice, so that slices take at most `duty` percent of the time. The slice took
+    /// `busy`, and the rest before it `rested`.
     pub fn rest(&mut self, rested: Duration, busy: Duration, duty: u32) -> Millis {
         let micros = |span: Duration| i64::try_from(span.as_micros()).unwrap_or(i64::MAX);
         let owed = micros(busy.saturating_mul(100 - duty) / duty);

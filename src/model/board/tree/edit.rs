@@ -3,9 +3,9 @@
 //! A *full* node is split in half. But if the new row is the last of the tree, the old node stays full and the new row
 //! gets a node of its own. So a board that is filled in order has full leaves.
 //!
-//! A node that is less than a third full is merged with a sibling if both together fill at most three quarters of a
-//! node. An empty node is removed. So the height stays O(log n). A node is not split soon after a merge or merged soon
-//! after a split, so splits and merges are rare.
+//! A node that is less than a third full is merged with a sibling if the rows of both fill at most three quarters of a
+//! node. An empty node is removed. So the height stays O(log n). After a split or a merge, a node is far from the next
+//! split or merge, so both are rare.
 //!
 //! Bulk loading fills the leaves first, then each level above them. O(n).
 
@@ -38,8 +38,7 @@ impl Tree {
     }
 
     /// Returns the index that the row at `position` would get in its leaf if it had these words. Returns `None` if the
-    /// row may belong in another leaf or at an end of this leaf. After a small change, a row of a large board usually
-    /// stays in its leaf. `before` is as for [`Tree::seek`].
+    /// row may belong in another leaf or at an end of this leaf. `before` has the same meaning as in [`Tree::seek`].
     pub(in super::super) fn seek_near(
         &self,
         position: Position,
@@ -63,15 +62,15 @@ impl Tree {
         self.update(position.leaf, Total::from(is).wrapping_sub(was.into()), false);
     }
 
-    /// Changes the ID of a member of a leaf.
+    /// Changes the ID of a member in a leaf.
     pub(in super::super) fn renumber(&mut self, leaf: u32, from: u32, to: u32) {
         let leaf = &mut self.nodes[leaf];
         let at = leaf.position(from);
         leaf.ids[at] = to;
     }
 
-    /// Adds the contribution of the row at `position` to the totals, or subtracts it. If the row and the next row have
-    /// the same words, the next row is not a head while this row is present.
+    /// Adds the row at `position` to the totals, or subtracts it, as `apply` does. If the row and the next row have the
+    /// same words, the next row is not a head while this row is present.
     fn count(&mut self, position: Position, apply: fn(Total, Total) -> Total) {
         let row = self.cursor(position);
         let is_head = row.before().is_none_or(|before| before.words() != row.words());
@@ -86,8 +85,8 @@ impl Tree {
         }
     }
 
-    /// Adds `change` to the total of a leaf in all ancestors. If `is_first`, the leaf has a new first row: also copies
-    /// this row to the ancestors that begin with this leaf.
+    /// Adds `change` to the total of a leaf in all its ancestors. If `is_first` is true, also copies the words of the
+    /// leaf's new first row to the ancestors' rows that begin with this leaf.
     fn update(&mut self, leaf: u32, change: Total, mut is_first: bool) {
         self.total = self.total.wrapping_add(change);
         let mut node_id = leaf;
@@ -175,7 +174,7 @@ impl Tree {
         }
     }
 
-    /// Sets the node as the leaf of its members, or as the parent of its children, from row `from` on.
+    /// From row `from` on, sets this node as the leaf of its members or as the parent of its children.
     fn adopt(&mut self, node_id: u32, from: usize, names: &mut Names) {
         for at in from..self.nodes[node_id].len() {
             let node = &self.nodes[node_id];
@@ -188,7 +187,7 @@ impl Tree {
         }
     }
 
-    /// Merges or removes a node that lost a row, and its ancestors if necessary.
+    /// Merges or removes a node that lost a row, if the node has too few rows. Does the same for its ancestors.
     fn rebalance(&mut self, mut node_id: u32, names: &mut Names) {
         loop {
             let most = self.most(node_id);
@@ -248,7 +247,7 @@ impl Tree {
         child
     }
 
-    /// Removes roots with a single child. Resets a tree without members to its initial state.
+    /// Removes the root as long as it has a single child. Resets a tree without members to its initial state.
     fn lower_root(&mut self) {
         if self.total == 0 {
             *self = Self::with_rows(self.stride, self.leaf_rows, self.inner_rows);
@@ -262,8 +261,8 @@ impl Tree {
         }
     }
 
-    /// Adds a row at the end of a tree that has only leaves. The row must not precede the last row. The caller calls
-    /// [`build_levels`](Tree::build_levels) after the last row. O(1).
+    /// Appends a row to a tree that has only leaves. The row must not precede the previous row. When all rows are
+    /// appended, the caller must call [`build_levels`](Tree::build_levels). O(1).
     pub(in super::super) fn append(&mut self, words: &[u64], id: u32, names: &mut Names) {
         let is_head = self.total == 0 || self.words(self.last()) != words;
         if self.nodes[self.last].len() + 1 == self.leaf_rows {
@@ -284,7 +283,8 @@ impl Tree {
         }
     }
 
-    /// Adds a level above the top level, which begins with `child`. Returns the first node of the new level.
+    /// Adds a level above the top level. `child` is the first node of the top level. Returns the first node of the new
+    /// level.
     fn level_above(&mut self, mut child: u32) -> u32 {
         let first = self.nodes.insert(Node::inner());
         let mut node = first;

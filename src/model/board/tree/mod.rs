@@ -2,10 +2,10 @@
 //!
 //! - A *row* is a member's values as words. Rows are stored in the leaves themselves, so a search follows no pointers.
 //!   The number of a member's leaf is stored with its name ([`Names`]).
-//! - A member's rank is the number of rows before it in its leaf, plus the counts of the children before it in each
-//!   ancestor. So a rank needs no comparisons.
-//! - Members with equal values are ordered only by their places in the tree. A member with the same values is inserted
-//!   after its equals (TIES FIRST), before them (LAST), or by its name (NAME). So no sequence number is stored,
+//! - A member's rank is a sum: the rows before the member in its leaf and, in each ancestor, the counts of the children
+//!   before the member's own child. So a rank needs no comparisons.
+//! - Members with equal values are ordered only by their places in the tree. A new member is inserted after the members
+//!   with the same values (TIES FIRST), before them (LAST), or by its name (NAME). So no sequence number is stored,
 //!   compared, saved or replicated.
 //! - A *head* is a row whose values differ from those of the previous row. Inner nodes count members and heads. The
 //!   dense rank of a member is the number of heads up to and including its row, minus one. Inserting or removing a row
@@ -24,7 +24,7 @@ use super::slab::Slab;
 use crate::model::chunks::NIL;
 use crate::model::relocate::Mover;
 
-/// The approximate number of bytes of words per leaf. `LEAF_ROWS` limits the number of rows.
+/// The approximate size of a leaf's words in bytes. For any size of a row, the number of rows stays within `LEAF_ROWS`.
 const LEAF_BYTES: usize = 1536;
 const LEAF_ROWS: (usize, usize) = (16, 128);
 const INNER_ROWS: usize = 64;
@@ -36,7 +36,8 @@ pub(super) struct Position {
     pub(super) at: usize,
 }
 
-/// A cursor at a row. It refers to the leaf itself, because most neighbours of a row are in the same leaf.
+/// A cursor at a row. It has a reference to the leaf, not the leaf's number, because most neighbours of a row are in
+/// the same leaf.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cursor<'a> {
     tree: &'a Tree,
@@ -137,17 +138,17 @@ impl Tree {
         Position { leaf, at: self.nodes[leaf].position(id) }
     }
 
-    /// Returns the ID of a row's member. If the row is in an inner node, this is the first member below the row. O(1)
-    /// in a leaf, O(log n) in an inner node.
+    /// Returns the ID of a row's member. If the row is in an inner node, returns the ID of the first member below that
+    /// row. O(1) in a leaf, O(log n) in an inner node.
     pub(super) fn member(&self, position: Position) -> u32 {
         let node = &self.nodes[position.leaf];
         let id = node.ids[position.at];
         if node.is_leaf() { id } else { self.member(Position { leaf: id, at: 0 }) }
     }
 
-    /// Returns the position that a new row with these words would get, possibly the end of a leaf. `before` is called
-    /// for existing rows with the same words, also in inner nodes. It returns whether such a row precedes the new row.
-    /// O(log n).
+    /// Returns the position that a new row with these words would get, possibly the end of a leaf. Calls `before` for
+    /// existing rows with the same words, even in inner nodes. `before` returns whether the existing row precedes the
+    /// new row. O(log n).
     pub(super) fn seek(&self, words: &[u64], before: impl Fn(Position) -> bool) -> Position {
         let mut leaf = self.root;
         loop {
@@ -191,7 +192,7 @@ impl Tree {
         u64::from((before + self.heads_of(position.leaf, position.at + 1)).saturating_sub(1))
     }
 
-    /// Returns the total of all leaves before a leaf.
+    /// Returns the sum of the totals of all leaves before `leaf`.
     fn total_before(&self, leaf: u32) -> Total {
         let (mut total, mut node) = (0, leaf);
         loop {
@@ -207,7 +208,7 @@ impl Tree {
         }
     }
 
-    /// Returns the number of heads among the first rows of a leaf.
+    /// Returns the number of heads among the first `rows` rows of a leaf.
     fn heads_of(&self, leaf: u32, rows: usize) -> u32 {
         if rows == 0 {
             return 0;

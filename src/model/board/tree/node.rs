@@ -1,15 +1,15 @@
 //! A node of the tree: ordered rows, each with words and an ID.
 //!
-//! In a leaf, each row is a member. In an inner node, each row is a child node: its words are those of the *first*
-//! member below the child. An inner node also has a [`Total`] for each child. Each column is a separate vector, so that
-//! a search reads only words and a sum reads only totals.
+//! In a leaf, each row is a member. In an inner node, each row is a child node. The words of the row are the words of
+//! the *first* member below the child. An inner node also has a [`Total`] for each child. Words, IDs and totals are in
+//! separate vectors, so that a search reads only words and a sum reads only totals.
 
 use std::ops::Range;
 
 use crate::model::chunks::NIL;
 
-/// The number of members (upper 32 bits) and the number of heads (lower 32 bits). Totals are added and subtracted as plain
-/// numbers that wrap around.
+/// The number of members (upper 32 bits) and the number of [heads](super) (lower 32 bits). Totals are added and
+/// subtracted with wrapping arithmetic.
 pub(super) type Total = u64;
 
 /// The total of one member that is not a head.
