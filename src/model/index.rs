@@ -11,8 +11,9 @@
 //! ends at the first higher hash. A shard grows by an eighth, so 3/4 to 7/8 of its slots are in use, and an entry takes
 //! about 10 bytes.
 //!
-//! The hash is keyed (SipHash with a random key for each table), so no client can choose colliding names. Nothing that
-//! is stored, compared or replicated depends on the key.
+//! [`Index::hash`] is keyed (SipHash with a random key for each table), so no client can choose colliding names. The
+//! tracker of expiring sets passes a faster hash with a random seed, because every event of a key needs one. Nothing that
+//! is stored, compared or replicated depends on a hash.
 
 use std::hash::{BuildHasher, RandomState};
 

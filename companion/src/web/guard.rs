@@ -48,7 +48,7 @@ async fn refusal(app: &App, method: Method, headers: HeaderMap) -> Option<Respon
             tokio::time::sleep(Duration::from_millis(500)).await;
         }
         let challenge = [(header::WWW_AUTHENTICATE, "Basic realm=\"zeitset\", charset=\"UTF-8\"")];
-        let problem = Problem::new(StatusCode::UNAUTHORIZED, "The password is wanted.").into_response();
+        let problem = Problem::new(StatusCode::UNAUTHORIZED, "The password is required.").into_response();
         return Some((challenge, problem).into_response());
     }
     if matches!(method, Method::GET | Method::HEAD) {

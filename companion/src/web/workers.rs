@@ -46,14 +46,14 @@ pub async fn page(axum::extract::State(app): Shared, query: Query) -> Page {
         h1 { @match one { None => "Workers", Some(b"") => "Without a name", Some(worker) => (name(worker)) } }
         div #workers data-live {
             @if is_part {
-                p.quiet { "Of " (grouped(claimed)) " claimed jobs, " (grouped(found as u64)) " were looked at: the first " (JOBS) " of each queue." }
+                p.quiet { "Of " (grouped(claimed)) " claimed jobs, " (grouped(found as u64)) " were read: the first " (JOBS) " of each queue." }
             }
             @match one {
                 None => (table(&workers, now_ms)),
                 Some(worker) => (jobs(workers.get(worker).map_or(&[][..], Vec::as_slice), now_ms)),
             }
         }
-        @if one.is_none() { p.quiet { "A worker is the name that ZQ.CLAIM was given with AS. Those that wait for a job hold nothing, and are not here." } }
+        @if one.is_none() { p.quiet { "A worker is the name that a client gives with ZQ.CLAIM ... AS. Workers that hold no job are not listed." } }
     };
     Ok(layout::page(&app, "workers", "Workers", body).await)
 }

@@ -111,8 +111,8 @@ impl Queue {
         ]
     }
 
-    /// Returns the earliest due time of all jobs that are or will be ready. The due time of a claimed job is the time at which the job is due
-    /// again. O(log n).
+    /// Returns the earliest due time of all jobs that are or will be ready. The due time of a claimed job is the time at
+    /// which the job is due again. O(log n).
     pub fn first_due(&self) -> Option<Millis> {
         self.oldest_ready(NEVER)
     }
