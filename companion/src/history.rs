@@ -142,7 +142,7 @@ impl<const FIGURES: usize> History<FIGURES> {
         self.points.back().map(|(at_ms, _)| *at_ms)
     }
 
-    /// Adds a gap. One point marks a gap of any length.
+    /// Adds a gap, unless the last point is a gap: one point marks a gap of any length.
     fn miss(&mut self, later: Duration) {
         if let Some((at_ms, values)) = self.points.back()
             && !values.iter().all(|value| value.is_nan())

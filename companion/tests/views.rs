@@ -1,5 +1,5 @@
 //! Views of `zeitset ui`: dead letters by error, workers, charts of a queue and of a limit, readable payloads.
-//! (tests/web.rs tests who may see and change them.)
+//! (tests/web.rs tests which visitors may see the pages, and which may change data.)
 
 use crate::support::{Running, companion, eventually, fetch};
 use testkit::{Client, Server, cmd};

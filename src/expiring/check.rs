@@ -60,7 +60,7 @@ pub fn stats(holder: &impl RedisLockIndicator) -> SweepStats {
     STATE.with(holder, |sweeper| sweeper.stats)
 }
 
-/// Returns the maximum time of a slice.
+/// Returns how long one slice of the sweeper may take.
 fn slice() -> Duration {
     Duration::from_micros(config::SWEEP_SLICE_US.get().into())
 }

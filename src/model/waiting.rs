@@ -17,7 +17,7 @@
 //! ([`Waiting::turn`]), and claims from the first key that has a job for it. One of these keys may have woken an
 //! earlier client that has not claimed yet. In this case, the later client waits behind this key
 //! ([`Waiting::wait_behind`]). If a job is left after the earlier client's claim, this key wakes the later client.
-//! Otherwise, the key that woke the later client before wakes it again.
+//! If none is left, the keys that had woken the later client are checked again.
 //!
 //! # When a key is checked
 //!
@@ -31,8 +31,8 @@
 //! A claimable key that clients wait for always has a time for its next check:
 //!
 //! - If a key has woken a client, the key is checked again after [`WAKE_TIMEOUT`], in case the client did not claim.
-//! - If the clients of a key may not be served now (writes are refused, the slot belongs to another node), the key is
-//!   checked again after [`RETRY`].
+//! - If the server must not serve the clients of a key now (writes are refused, the slot belongs to another node), the
+//!   key is checked again after [`RETRY`].
 //! - If the server may serve no client at all, the keys are checked at the first tick at which it may serve clients
 //!   again.
 
@@ -104,7 +104,7 @@ struct WokenClient {
 /// What a woken client does with one of its keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// The key has no job, or its clients may not be served. The client goes on to its next key.
+    /// The key has no job, or the server must not serve its clients now. The client goes on to its next key.
     GoOn,
     /// The key may have a job for this client. The client checks the queue, and calls [`checked`](Waiting::checked).
     Check,
@@ -257,7 +257,7 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
     }
 
     /// Returns the keys to check when the timer has fired. The caller checks them, and then calls
-    /// [`alarm`](Self::alarm).
+    /// [`alarm`](Self::alarm). If `allowed` returns false (the server must not serve clients now), returns no keys.
     pub fn fired(&mut self, now: Millis, allowed: impl FnOnce() -> bool) -> Vec<K> {
         self.armed = None;
         if self.is_due(now) {

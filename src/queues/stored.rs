@@ -29,7 +29,9 @@ impl Stored {
         Stored { queue, contribution, upkeep: Upkeep::new() }
     }
 
-    /// Updates the totals for INFO. The caller must call this function after each change of the queue.
+    /// Updates the totals for INFO. The caller must call this function after each change of the queue. If
+    /// `is_replayed` returns true, does not count expired leases, because the server that ran the command has
+    /// counted them.
     pub fn count(&mut self, is_replayed: impl FnOnce() -> bool) {
         self.contribution.update(&self.queue, is_replayed);
     }

@@ -112,8 +112,8 @@ impl Context {
         self.flags() & raw::REDISMODULE_CTX_FLAGS_CLUSTER as c_int != 0
     }
 
-    /// Whether the server would accept a write command with this key. `dry` is the format of a dry run, `plain` the
-    /// format for Redis 7.0.
+    /// Whether the server would accept a write command with this key. The two formats are for `RedisModule_Call`:
+    /// `dry` if the server knows the letter `D`, `plain` for Redis 7.0.
     fn passes(&mut self, key: Str<'_>, [dry, plain]: [&CStr; 2]) -> bool {
         let asker = self.asker();
         // SAFETY: the context is the asker's, which exists until the module is unloaded.

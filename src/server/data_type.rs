@@ -25,7 +25,7 @@ pub trait DataType: Relocate + Clone + Send + 'static {
     /// The encoding version that the server stores with the type's name: 0 to 1023. This number never changes, because
     /// every encoded value begins with its own version.
     const NUMBER: c_int;
-    /// Keyspace events to subscribe to when the first value exists.
+    /// The classes of keyspace events to which the module subscribes when the first value of this type exists.
     const EVENTS: Classes = Classes::NONE;
 
     /// Returns the static that holds the server's handle of the type.

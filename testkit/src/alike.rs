@@ -30,7 +30,8 @@ pub struct Alike {
 }
 
 impl Alike {
-    /// Begins another session. The sessions of a page may be from different days.
+    /// Begins another session. Forgets the first time that the last session printed, because the sessions of a page may
+    /// be from different days.
     pub fn next_session(&mut self) {
         self.first = None;
     }

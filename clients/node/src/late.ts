@@ -2,7 +2,7 @@ import { TimeoutError } from "./errors.js";
 
 /**
  * Rejects with a {@link TimeoutError} if the promise takes longer than `ms`. If the process has stood still, the reply
- * may have arrived in time. So this function lets the process read the replies that have arrived before it rejects.
+ * may have arrived in time. So before this function rejects, it lets the process read the replies that have arrived.
  * During the wait, `pending` contains a function that rejects with a given error.
  */
 export async function late<T>(promise: Promise<T>, ms: number, pending = new Set<(error: Error) => void>()): Promise<T> {

@@ -35,8 +35,8 @@ export interface LimiterOptions {
   readonly remember?: boolean;
   /**
    * The most units to take ahead in one call. The limiter hands them out without asking the server, for at most a
-   * hundredth of the window. All limiters of the same keys must take units ahead. For `"sliding"` only. `close()`
-   * refunds unused units.
+   * hundredth of the window. If one limiter of a key has this option, all limiters of this key need it. For
+   * `"sliding"` only. `close()` refunds unused units.
    */
   readonly ahead?: number;
 }

@@ -163,7 +163,7 @@ export function fastifyLimit<Request extends FastifyRequest = FastifyRequest>(
   };
 }
 
-/** The part of Hono that is used. */
+/** The part of Hono's context that this file uses. */
 export interface HonoContext {
   readonly env: unknown;
   readonly res: { readonly headers: { get(name: string): string | null } };

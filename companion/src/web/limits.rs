@@ -14,7 +14,7 @@ use redis::{Value, pipe};
 /// The maximum number of rows in the list of keys.
 const ROWS: usize = 50;
 
-/// The maximum number of rows in the list of times.
+/// The maximum number of rows in the list of times at which units become available again.
 const MOMENTS: usize = 100;
 
 const CHARTS: &[chart::Chart] = &[chart::Chart {

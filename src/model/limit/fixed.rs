@@ -9,7 +9,7 @@ use crate::model::time::{self, Millis, decimal, decimal_len};
 
 const TAG: &str = "fixed:";
 
-/// The units that become available again at `end`.
+/// The stored state of a FIXED limit: the units in use. All of them become available again at `end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Count {
     pub end: Millis,

@@ -112,7 +112,8 @@ impl Level {
         })
     }
 
-    /// Refunds at most `units` units. Units that have drained, or that drain after `until`, cannot be refunded.
+    /// Computes a refund of at most `units` units. Returns how many units are refunded, and the change to make. Units
+    /// that have drained, or that drain after `until`, cannot be refunded.
     pub(super) fn refund(self, now: Millis, units: u64, until: Millis) -> (u64, Option<Update>) {
         let parts = self.seen_at(now).parts_at(now);
         let ahead = u128::from(until.saturating_sub(now)) * u128::from(self.limit);

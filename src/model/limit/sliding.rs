@@ -32,9 +32,9 @@ impl Policy {
         at.min(time::MAX)
     }
 
-    /// Returns the length of a new ring in which `slots` slots are in use. The length is `2 * slots`, but at most the
-    /// number of slots that this policy can use. If more slots than this number are in use, because the policy has
-    /// changed, the length is `2 * slots`.
+    /// Returns the length of a new ring in which `slots` slots are in use: `2 * slots`, capped at the number of slots
+    /// that this policy can use. The cap does not apply if `slots` exceeds it, which is possible after a change of the
+    /// policy.
     fn room_for(&self, slots: usize) -> usize {
         // The ring needs one slot per unit or per time of the grid, the oldest slot, and one slot for the next write.
         let most = usize::try_from(self.limit.min(self.window / self.grid + 2) + 2).unwrap_or(MOST_SLOTS);

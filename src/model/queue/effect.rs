@@ -82,7 +82,7 @@ pub enum JobChange<'a> {
     },
     /// NACK: makes a job a dead letter.
     Dead {
-        /// Whether the attempt does not count.
+        /// Whether the NACK had FREE: the attempt does not count.
         is_free: bool,
         /// The error text, as in `Retry`.
         error: &'a [u8],

@@ -42,7 +42,7 @@ impl<T> Field<T> {
         fits
     }
 
-    /// Returns the number if it is not the default.
+    /// Returns the number of `of`, or `None` if `default` has the same number.
     pub fn changed(&self, of: &T, default: &T) -> Option<u64> {
         let value = (self.get)(of);
         (value != (self.get)(default)).then_some(value)

@@ -27,9 +27,9 @@ pub(super) enum TreeId {
     Recurring = 6,
     /// The job is recurring and waits for an occurrence. With ORDERED, such a job does not block its group.
     Upcoming = 7,
-    /// The entries ([`super::returns`]) of the jobs in `Retrying`.
+    /// The second tree of the jobs in `Retrying`, ordered by the time at which they are due again ([`super::returns`]).
     Retries = 8,
-    /// The entries ([`super::returns`]) of the jobs in `Recurring`.
+    /// The second tree of the jobs in `Recurring`, ordered by the time of their next occurrence ([`super::returns`]).
     Recurrences = 9,
 }
 

@@ -17,7 +17,8 @@ use super::{Millis, Queue, Settings};
 use crate::model::chunks::{Chunks, NIL};
 use crate::model::time;
 
-/// A job's entry in one of [`TreeId::OF_RETURNS`]. The time of `node` is [`Job::back_at`].
+/// A job's entry in a tree of [`TreeId::OF_RETURNS`], ordered by the time at which the job is due again
+/// ([`Job::back_at`]).
 #[derive(Clone, Debug)]
 pub(super) struct Return {
     pub node: JobNode,
@@ -81,7 +82,7 @@ impl Queue {
         }
     }
 
-    /// Updates the entries of a job that has moved to `slot`.
+    /// Writes a job's new slot into its entries, after the job has moved to `slot`.
     pub(super) fn renumber_return(&mut self, slot: u32) {
         for &of_all_groups in self.entries(slot) {
             let entry = self.find_return(slot, of_all_groups);

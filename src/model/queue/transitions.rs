@@ -237,8 +237,8 @@ impl Queue {
         self.make_due(slot, at, due);
     }
 
-    /// Gives a waiting job the payload and the TTL of a push with AGAIN, and ends the job's token. The job keeps its
-    /// due time.
+    /// Gives a waiting job the payload and the TTL of a push with AGAIN, and makes the job's token invalid. The job
+    /// keeps its due time.
     fn renew(&mut self, slot: u32, at: Millis, new: &NewJob<'_>) {
         self.change_waiting(slot, at, None, |queue, due| {
             queue.drop_follower(slot);

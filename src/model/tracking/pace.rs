@@ -6,8 +6,8 @@ use std::time::Duration;
 /// If earlier rests were too long, the next rest is shorter, by at most this time in µs.
 const CREDIT: i64 = 1000;
 
-/// A calculator of rests. The server's timers have a resolution of 1 ms and fire up to about 1 ms late, but a slice
-/// takes only half a ms. So the next rest makes up for the difference between the planned and the actual rest.
+/// Computes the rest after each slice. A slice takes only half a ms, but the server's timers have a resolution of 1 ms
+/// and fire up to about 1 ms late. So each rest makes up for the difference between earlier planned and actual rests.
 #[derive(Debug, Default)]
 pub struct Pace {
     /// The owed rest in µs. Negative if earlier rests were too long.

@@ -7,7 +7,7 @@ use std::sync::Once;
 
 static ONCE: Once = Once::new();
 
-/// Installs the replacements. A test that creates strings calls this function first.
+/// Replaces the server's string functions. A test that creates strings calls this function first.
 pub fn without_a_server() {
     ONCE.call_once(|| {
         // SAFETY: written once, before any string exists: every test that creates a string calls this function first.

@@ -40,7 +40,7 @@ class Stock {
   want = 0;
   /** The end of the hold. */
   deadlineMs = 0;
-  /** When the sweep checks the stock. */
+  /** When `#sweep` checks the stock, to refund unused units. */
   endsMs = 0;
   /** The reply to the last call. `toldMs` is the time of the reply. */
   told: Fields | undefined;
@@ -211,8 +211,8 @@ export class Ahead {
   }
 
   /**
-   * Refunds units that were not used during the hold. If any units of a key were used, keeps the stock for one more
-   * hold.
+   * Refunds the unused units whose hold has ended. If any units of a key were used, keeps the key's stock, without
+   * units, for the length of another hold.
    */
   #sweep(): void {
     this.#timer = undefined;

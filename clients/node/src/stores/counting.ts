@@ -12,7 +12,7 @@ export type StoreOptions = Pick<LimiterOptions, "algorithm" | "precision" | "pre
 
 export interface Hits {
   readonly hits: number;
-  /** The time until the request may be tried again, or until all units are free. */
+  /** After a denial, the time until a retry can succeed. Otherwise, the time until all units are available. */
   readonly waitMs: number;
   readonly check?: Check;
 }

@@ -10,7 +10,7 @@ export type When = "later" | "sooner";
 export type AddOptions = Life & {
   /** Adds only new members, or changes only present ones. */
   readonly only?: "new" | "present";
-  /** Sets only a later, or only a sooner expiry. */
+  /** Changes a member's expiry only if the new expiry is later, or only if it is sooner. */
   readonly when?: When;
   /** Whether the count includes members whose expiry changed. */
   readonly changed?: boolean;

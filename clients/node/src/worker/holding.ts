@@ -121,7 +121,7 @@ export class Holding<T> {
     return outcomes.failed(job, since(held), error, this.options.backoffMs(job));
   }
 
-  /** Forgets a job whose outcome was confirmed, or is not to be reported. */
+  /** Forgets a job whose outcome the server has confirmed, or whose outcome the worker does not report. */
   settled(job: Job<T>): void {
     if (!this.#held.get(job)?.isRunning) this.#held.delete(job);
   }

@@ -81,8 +81,9 @@ export class Link {
   }
 
   /**
-   * The longest time for a claim to wait. Without CLIENT UNBLOCK, it is short, because a worker that stops has to wait
-   * for the claim. It is at most a third of a lease, because a lease counts from the moment when the claim was sent.
+   * The longest BLOCK of a claim. Without CLIENT UNBLOCK, this time is short, because a worker that stops has to wait
+   * until the claim ends. It is at most a third of a lease, because the worker counts a lease from the moment at which
+   * it sends the claim.
    */
   get longestWaitMs(): number {
     return Math.min(this.#opened?.claimsId === undefined ? 1000 : 5000, this.leaseMs / 3);

@@ -171,7 +171,7 @@ class Ahead:
             return 0.0 if first is None else max(first.ends - now(), 0.001)
 
     def due(self) -> list[Return]:
-        """Returns units that were not used during the hold. The caller refunds them."""
+        """Removes and returns the unused units whose hold has ended. The caller refunds them."""
         with self._lock:
             time = now()
             while self._stocks:

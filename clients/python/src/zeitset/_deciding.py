@@ -124,7 +124,7 @@ class Decider:
             denials += 1
 
     def sweep(self) -> Steps[None]:
-        """Refunds units at the end of their hold. Ends when no units are held."""
+        """Refunds units taken ahead that the limiter may no longer hand out. Runs until no such units are left."""
         ahead = self.ahead
         while ahead is not None and (pause := ahead.pause()) is not None:
             yield pause

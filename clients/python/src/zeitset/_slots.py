@@ -20,8 +20,8 @@ _LONG = 0.1
 """In seconds. If a source got no slot for this long, and other sources have started jobs, the source gets a turn,
 because its queues may have jobs by now."""
 _SOON = 0.2
-"""The time for the reply to a claim without BLOCK, in seconds. After this time, other sources may use the reserved
-slots, because a node that hangs must not keep them."""
+"""In seconds. A claim without BLOCK reserves slots until its reply, but at most for this time. Then other sources may
+use these slots, because a node that hangs must not keep them."""
 
 
 @dataclass

@@ -52,8 +52,8 @@ class Source:
         self._replied.set()
         self._ending: asyncio.Task[None] | None = None
         self._dry = -1
-        """The value of `Slots.started` at the last claim that found no job while the worker held none. -1: no such
-        claim yet."""
+        """Set by each claim that finds no job while the worker holds none: the value of `Slots.started` at that claim.
+        -1: there was no such claim yet."""
 
     def start(self) -> None:
         guarded = self._worker._guarded

@@ -219,7 +219,7 @@ impl Model {
         self.jobs.iter().position(|job| job.id == id)
     }
 
-    /// Counts the job's lease if the lease has expired. Must be called before the job changes.
+    /// If the job's lease has expired, adds it to the number of expired leases. Must be called before the job changes.
     fn leave(&mut self, i: usize, now: u64) {
         if self.jobs[i].place == Where::Claimed && self.jobs[i].time <= now {
             self.lapsed += 1;
