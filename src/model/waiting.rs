@@ -106,9 +106,10 @@ struct WokenClient {
 pub enum Turn {
     /// The key has no job, or the server must not serve its clients now. The client goes on to its next key.
     GoOn,
-    /// The key may have a job for this client. The client checks the queue, and calls [`checked`](Waiting::checked).
+    /// The key may have a job for this client. The caller checks the queue for the client, and calls
+    /// [`checked`](Waiting::checked).
     Check,
-    /// The key has woken an earlier client. This client calls [`wait_behind`](Waiting::wait_behind).
+    /// The key has woken an earlier client. The caller calls [`wait_behind`](Waiting::wait_behind) for this client.
     Wait,
 }
 

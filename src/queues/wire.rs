@@ -81,7 +81,7 @@ impl EncodedEffects {
         &self.happened
     }
 
-    /// Returns the arguments after the key.
+    /// Returns the arguments of [`APPLY`] after the key.
     pub fn arguments(&self) -> SmallVec<[&[u8]; 12]> {
         let mut start = 0;
         self.ends.iter().map(|&end| &self.text[std::mem::replace(&mut start, end)..end]).collect()

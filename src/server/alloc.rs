@@ -23,11 +23,12 @@ fn offset(start: usize, align: usize) -> usize {
     align - start % align
 }
 
-/// Places our block in a server's block that is `align` bytes longer, and stores the [`offset`] in front of our block.
+/// Places our block in the server's block that begins at `start`, and stores the [`offset`] in front of our block.
 /// Returns our block, or null if `start` is null.
 ///
 /// # Safety
-/// `start` must be null or a block of the server of at least `align` bytes. `align` must be above [`GUARANTEED`].
+/// `start` must be null or a block of the server that is `align` bytes longer than our block. `align` must be above
+/// [`GUARANTEED`].
 unsafe fn aligned(start: *mut u8, align: usize) -> *mut u8 {
     if start.is_null() {
         return null_mut();

@@ -10,7 +10,7 @@ impl Uncommitted {
         self.0 = true;
     }
 
-    /// Ends the check of the changes, which the caller commits right after this call.
+    /// Switches the check off. The caller must commit the changes right after this call.
     pub fn settle(&mut self) {
         self.0 = false;
     }

@@ -337,7 +337,10 @@ class IoRedisConnection implements Own {
     return true;
   }
 
-  /** Does not call `client.callBuffer` directly: with automatic pipelines, that method loses the command's name. */
+  /**
+   * Sends the command that `prepare` returns. Does not call `client.callBuffer` directly, because with automatic
+   * pipelines, that method loses the command's name.
+   */
   #send(words: readonly Word[], format: Format | undefined, prepare: (command: IoRedisCommand) => IoRedisCommand): Promise<Reply> {
     const sender = { options: {}, sendCommand: (command: IoRedisCommand) => this.client.sendCommand(prepare(command)) };
     return this.client[method(format)].apply(sender as never, words as never);

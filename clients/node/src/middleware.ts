@@ -15,8 +15,9 @@ export interface LimitOptions<Request> {
 }
 
 /**
- * Returns a key function. The key is the client's IPv4 address, or the first `ipv6` bits of its IPv6 address. One
- * client may have all addresses of a network. Example: `expressLimit(limiter, { key: clientNetwork({ ipv6: 64 }) })`
+ * Returns a key function. The key is the client's IPv4 address, or the first `ipv6` bits of its IPv6 address, because
+ * one client may have all addresses of an IPv6 network.
+ * Example: `expressLimit(limiter, { key: clientNetwork({ ipv6: 64 }) })`
  */
 export function clientNetwork({ ipv6 = 56 }: { ipv6?: number } = {}): (request: { ip?: string | undefined }) => string | null {
   if (!Number.isInteger(ipv6) || ipv6 < 1 || ipv6 > 128) throw new RangeError(`ipv6 must be from 1 to 128 bits, not ${ipv6}`);

@@ -33,7 +33,7 @@ export interface OpenTelemetryOptions {
   readonly meter?: Meter;
 }
 
-/** The boundaries that the conventions give, in seconds. */
+/** The boundaries of the histograms' buckets, in seconds, as the semantic conventions recommend. */
 const BOUNDARIES = [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10];
 
 /** `const telemetry = new OpenTelemetry()`, `new Queue(redis, "mails", { telemetry })`, `new Worker(redis, "mails", handler, { telemetry })` */

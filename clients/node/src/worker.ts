@@ -84,7 +84,10 @@ const LOOKS = 4;
 
 const CHORES_MS = 60_000;
 
-/** How long after an empty claim a pump may ask for a slot again, while other pumps have jobs. */
+/**
+ * A pump whose last claim emptied its queues may ask for a slot again after this time. This applies while other pumps
+ * expect jobs.
+ */
 const ASK_AGAIN_MS = 100;
 
 /** How long a worker tries to report the outcomes of its jobs after it was told to stop. */

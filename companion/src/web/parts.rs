@@ -70,7 +70,7 @@ pub fn done(query: &Query) -> Markup {
     html! { p.notice.good role="status" { (text) } }
 }
 
-/// Shows a form that acts on a queue. `fields` are its inputs and buttons.
+/// Returns a form that acts on a queue. `fields` are the form's inputs and buttons.
 pub fn form(app: &App, key: &[u8], class: &str, fields: Markup) -> Markup {
     html! {
         form.(class) method="post" action="act" autocomplete="off" {

@@ -1,6 +1,6 @@
 //! `ZRL.REFUND key units AT charged_until_ms`
 //!
-//! Returns units that one call took, for example if a reservation was larger than the actual cost, or a request failed.
+//! Refunds units that one call took, for example if a reservation was larger than the actual cost, or a request failed.
 
 use crate::commands::args::Args;
 use crate::error::Error;

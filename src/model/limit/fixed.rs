@@ -101,8 +101,8 @@ impl Assessed for Fixed {
         self.live.filter(|live| live.end > self.end).map(|live| Count { end: self.end, ..live }.update())
     }
 
-    /// The stored units may be from a call with a shorter window. If that window has not ended, the stored units also
-    /// become available again at the end of the current window.
+    /// Adds the call's units to the stored units. All of them become available again at the end of the call's window,
+    /// even if the stored units are from a call with a shorter window.
     fn take(&self) -> (Update, i64, Millis) {
         let units = self.live.map_or(0, |live| live.units).saturating_add(self.call.cost).min(MAX_UNITS);
         let count = Count { end: self.end, units };

@@ -293,7 +293,7 @@ trait Assessed {
         }
     }
 
-    /// Returns the verdict without settling the limit. If a later call settles the limit, the waits may become shorter.
+    /// Returns the verdict without settling the limit (see [`Assessed`]). Settling can shorten the waits.
     fn peek(&self) -> Verdict {
         self.verdict(false)
     }

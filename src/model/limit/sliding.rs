@@ -86,7 +86,8 @@ pub(super) fn refund(ring: Ring<'_>, now: Millis, units: u64, until: Millis) -> 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sliding<'a> {
     call: Call,
-    /// The time at which a unit taken now becomes available again. No unit may be held longer.
+    /// The time at which a unit taken now becomes available again. Settling the limit (see [`Assessed`]) makes all
+    /// other units available by this time, too.
     until: Millis,
     ring: Option<(Ring<'a>, Usage)>,
 }

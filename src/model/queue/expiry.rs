@@ -28,7 +28,7 @@ impl Queue {
             && matches!(self.state_of(slot, at), State::Ready | State::Delayed)
     }
 
-    /// Returns the time at which the upkeep must act on a job if no command changes the job, or [`NEVER`].
+    /// Returns the time at which the upkeep must act on a job, or [`NEVER`]. Assumes that no command changes the job.
     pub(super) fn expiry(&self, slot: u32) -> Millis {
         let job = &self.jobs[slot];
         let time = job.node.time;

@@ -114,7 +114,8 @@ impl<'a> JobTree<'a> {
         first
     }
 
-    /// Of all items, or of the items with `time <= now`, finds the one to serve first. Returns its node and its job.
+    /// Finds the item to serve first. For [`Part::Until`], considers only items with `time <= now`. For any other part,
+    /// considers all items. Returns the item's node and its job.
     pub fn best(self, part: Part, now: Millis, order: ServingOrder) -> Option<(&'a JobNode, u32)> {
         let best = match part {
             Part::Until => read!(self, |items| best_until(items, self.root, now, order)),

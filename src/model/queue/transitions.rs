@@ -360,7 +360,7 @@ impl Queue {
         }
     }
 
-    /// Ends the token of a job. The token contained the time of the claim, so the note gets this time.
+    /// Ends the token of a job. The token contains the time of the claim, so this time moves to the job's note.
     fn end_token(&mut self, slot: u32) {
         let job = &self.jobs[slot];
         if job.token != 0 {
@@ -411,7 +411,7 @@ impl Queue {
         has_lapsed
     }
 
-    /// If a job that is replaced or cancelled is claimed, counts the revoked claim.
+    /// Counts a revoked claim if the job is claimed. Must be called before the job is replaced or cancelled.
     fn revoke(&mut self, slot: u32, at: Millis) {
         if self.state_of(slot, at) == State::Claimed {
             tick(&mut self.counters.revoked);

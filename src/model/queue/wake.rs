@@ -97,8 +97,9 @@ impl Queue {
         done
     }
 
-    /// Returns the first time at which the upkeep must act if no command changes the queue, or `None`. The time may be
-    /// before `now`. The module has announced the dead letters up to `told`. O(log n).
+    /// Returns the time at which the upkeep must act next, or `None` if it need not act. Assumes that no command
+    /// changes the queue. The returned time can be before `now`. The module has announced the dead letters up to
+    /// `told`. O(log n).
     pub fn next_upkeep(&self, now: Millis, told: Millis) -> Option<Millis> {
         let now = now.min(MAX_NOW);
         let (most, ttl) = (self.settings.deadlen, self.settings.deadttl);

@@ -285,7 +285,7 @@ impl Database {
         self.hasher.hash_one(key) as u32
     }
 
-    /// Returns the number of a set.
+    /// Finds a set by its name. Returns the number of the set, or `None` if it is not tracked.
     fn find(&self, key: &[u8]) -> Option<u32> {
         let name = |number: u32| self.blocks[number / BLOCK].name((number % BLOCK) as usize);
         self.index.find(self.hash(key), |number| name(number) == key)

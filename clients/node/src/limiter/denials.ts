@@ -38,7 +38,10 @@ export class Denials {
     return denial && cost >= denial.cost ? later(denial.fields, now() - denial.toldMs) : undefined;
   }
 
-  /** If the limit of `key` denied this call for several limits, returns the replies that the server would give now. */
+  /**
+   * Looks up a call for several limits. If the limit of `key` has denied the same call, and still denies it, returns
+   * the replies that the server would give now.
+   */
   among(key: string, call: string): readonly Fields[] | undefined {
     const denial = this.#find(key);
     if (denial?.among?.call !== call) return undefined;

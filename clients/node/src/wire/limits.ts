@@ -21,7 +21,7 @@ export interface Policy {
 export interface Fields {
   readonly allowed: boolean;
   readonly limit: number;
-  /** Below 0, the limit is in debt. */
+  /** The number of free units. If it is negative, the limit is in debt. */
   readonly remaining: number;
   readonly retryAfterMs: number;
   readonly resetAfterMs: number;

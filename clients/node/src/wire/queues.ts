@@ -134,7 +134,7 @@ export interface PeekOptions {
   readonly count?: number;
   /** Begins after the job of this id. */
   readonly after?: string;
-  /** Only jobs of this group; `""` has the jobs without a group. */
+  /** Only jobs of this group; `""` means the jobs without a group. */
   readonly group?: string;
   /** Whether to include the leases of claimed jobs. */
   readonly lease?: boolean;
@@ -144,7 +144,7 @@ export interface RedriveOptions {
   readonly ids?: readonly string[];
   /** 1,000 by default. */
   readonly count?: number;
-  /** Only jobs of this group; `""` has the jobs without a group. */
+  /** Only jobs of this group; `""` means the jobs without a group. */
   readonly group?: string;
 }
 
@@ -152,7 +152,7 @@ export interface CleanOptions {
   readonly older?: Duration;
   /** 1,000 by default. */
   readonly count?: number;
-  /** Only jobs of this group; `""` has the jobs without a group. */
+  /** Only jobs of this group; `""` means the jobs without a group. */
   readonly group?: string;
 }
 

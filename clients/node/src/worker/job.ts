@@ -54,7 +54,8 @@ export class Job<T> {
   readonly key: string;
   readonly id: string;
   /**
-   * Grows with every claim of the queue. Store it with what the handler writes, and refuse writes with a smaller token.
+   * A fencing token. Later claims of the queue have larger tokens. Let the handler store the token with its data, and
+   * refuse writes with a smaller token.
    */
   readonly token: number;
   /** The number of the attempt, from 1. */

@@ -58,8 +58,8 @@ export class Link {
   }
 
   /**
-   * Sends commands together. Fails if the connection fails, or if the reply takes too long. Error replies are among the
-   * replies.
+   * Sends commands in one pipeline. Fails if the connection fails, or if the reply takes too long. Error replies are
+   * among the replies.
    */
   async request(commands: readonly (readonly Word[])[], format?: Format): Promise<(Reply | Error)[]> {
     const { server, isAsking } = this.#open();

@@ -49,8 +49,8 @@ export class Server {
   }
 
   /**
-   * Sends commands together. Fails if the connection fails, or if the reply takes too long. Error replies are among the
-   * replies.
+   * Sends commands in one pipeline. Fails if the connection fails, or if the reply takes too long. Error replies are
+   * among the replies.
    */
   async pipeline(key: string, commands: readonly (readonly Word[])[], format?: Format): Promise<(Reply | Error)[]> {
     return this.#late(this.control.pipeline(key, commands, format));

@@ -195,7 +195,7 @@ class Ahead:
             return returns
 
     def _expire(self, key: str, stock: _Stock) -> bool:
-        """Ends the hold of the units that are left. Returns whether any units were used."""
+        """Empties the stock, and adds its unused units to the units to refund. Returns whether any units were used."""
         if stock.left and stock.check is not None:
             self._returns.append(Return(key, stock.left, stock.check.charged_until_ms))
         was_used = stock.used > 0

@@ -50,7 +50,8 @@ class Denials:
         return _later(denial.check, denial.told) if denial is not None and cost >= denial.cost else None
 
     def known_of_all(self, key: str, call: Signature) -> Checks | None:
-        """If the limit of `key` denied this call for several limits, returns the denial."""
+        """Looks up a call for several limits. If the limit of `key` has denied the same call, and still denies it,
+        returns what the server would reply now."""
         denial = self._find(key)
         if denial is None or denial.checks is None or denial.call != call:
             return None

@@ -40,8 +40,8 @@ class Job:
         self.queue = queue
         self.id = id
         self.token = token
-        """Grows with every claim of the queue. Store it with what the handler writes, and refuse writes with a smaller
-        token."""
+        """A fencing token. Later claims of the queue have larger tokens. Let the handler store the token with its
+        data, and refuse writes with a smaller token."""
         self.attempt = attempt
         """The number of the attempt, from 1."""
         self.deadline_ms = deadline_ms

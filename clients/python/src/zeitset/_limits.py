@@ -112,8 +112,9 @@ def headers(checks: Iterable[Check]) -> dict[str, str]:
 
 
 def told_wait(check: Check) -> int:
-    """Returns the seconds until a retry may succeed, or until all units are free. The result is at least the
-    time for which the remaining units last at the policy's rate."""
+    """Returns the seconds until a retry may succeed or, if the check reports no such time, until all units are free.
+    The result is at least `window * remaining / limit`, the time for which the remaining units last at the policy's
+    rate."""
     wait = check.retry_after_ms if check.retry_after_ms > 0 else check.reset_after_ms
     least = -(-seconds_up(check.policy.window_ms) * check.remaining // check.limit)
     return max(seconds_up(wait), integer(least))

@@ -48,7 +48,8 @@ class Outbox:
         return taken
 
     def put_back(self, outcomes: list[Outcome]) -> None:
-        """Puts back outcomes whose replies got lost. After `settle`, `outcomes` is empty, so nothing is put back."""
+        """Puts outcomes whose replies got lost in front of the waiting outcomes. Does nothing after `settle`, because
+        `settle` empties `outcomes`."""
         self._waiting[:0] = [replace(outcome, repeated=True) for outcome in outcomes]
         if outcomes:
             self.reported.set()

@@ -3,8 +3,8 @@
 A slot is room for one running job. A source claims jobs of some queues (`_source`). If a worker has one source, this
 source claims as many jobs as slots are free. In a cluster, several sources share the slots. A source that probably has
 jobs waits for its turn, reserves free slots, and claims without BLOCK. Any other source claims with BLOCK while slots
-are free. This claim may wait for long, so it reserves no slots. If it gets more jobs than slots are free, the source
-releases the rest.
+are free. This claim may wait for long, so it reserves no slots. If the claim returns more jobs than slots are free,
+the source releases the rest.
 """
 
 from __future__ import annotations

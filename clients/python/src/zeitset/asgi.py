@@ -20,8 +20,8 @@ Who = Union[str, None, Awaitable[Union[str, None]]]
 
 
 def client_network(ipv6: int = 56) -> Callable[[Scope], str]:
-    """Returns a key function. The key is the client's IPv4 address, or the first `ipv6` bits of its IPv6 address. One
-    client may have all addresses of a network.
+    """Returns a key function. The key is the client's IPv4 address, or the first `ipv6` bits of its IPv6 address,
+    because one client may have all addresses of an IPv6 network.
 
     Behind a proxy, let the server set the address from a header that only your proxy can set.
     """

@@ -17,8 +17,8 @@ App = Callable[[Environ, StartResponse], Iterable[bytes]]
 
 
 def client_network(ipv6: int = 56) -> Callable[[Environ], str]:
-    """Returns a key function. The key is the client's IPv4 address, or the first `ipv6` bits of its IPv6 address. One
-    client may have all addresses of a network.
+    """Returns a key function. The key is the client's IPv4 address, or the first `ipv6` bits of its IPv6 address,
+    because one client may have all addresses of an IPv6 network.
 
     Behind a proxy, let the server set REMOTE_ADDR from a header that only your proxy can set.
     """

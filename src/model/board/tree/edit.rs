@@ -69,8 +69,8 @@ impl Tree {
         leaf.ids[at] = to;
     }
 
-    /// Adds the row at `position` to the totals, or subtracts it, as `apply` does. If the row and the next row have the
-    /// same words, the next row is not a head while this row is present.
+    /// Updates the totals of members and heads for the row at `position`. `apply` adds the row or subtracts it. If the
+    /// next row has the same words, it is a head only without this row.
     fn count(&mut self, position: Position, apply: fn(Total, Total) -> Total) {
         let row = self.cursor(position);
         let is_head = row.before().is_none_or(|before| before.words() != row.words());

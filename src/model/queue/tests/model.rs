@@ -130,7 +130,7 @@ impl ModelJob {
         }
     }
 
-    /// Whether the job waits for an occurrence. Such a job does not keep its group closed.
+    /// Whether the job waits for an occurrence. In an ORDERED queue, the group's later jobs do not wait for such a job.
     fn is_between(&self, now: u64) -> bool {
         let waits = self.place == Where::Waiting(false) && self.attempts == 0;
         self.has_missed(now) || waits && self.every.is_some_and(|(_, anchor)| anchor == self.time)
@@ -385,7 +385,8 @@ impl Model {
         self.ring.iter().map(Vec::as_slice).chain(with_units).collect()
     }
 
-    /// Finds the group whose units are all available again first. Returns this time and the name of the group.
+    /// Finds the group that is the first to have all its units available again. Returns the time at which they are
+    /// available, and the name of the group.
     fn first_units_back(&self) -> Option<(u64, Vec<u8>)> {
         let last =
             |group: &[u8]| self.group_units.iter().filter(|(name, _)| name == group).map(|(_, back)| *back).max();
@@ -486,7 +487,7 @@ impl Model {
         Some(if next == now && self.is_held_up(now) { now + 1 } else { next })
     }
 
-    /// Returns when the upkeep must act. It has sent `zq.dead` for all dead letters up to `told`.
+    /// Returns when the upkeep must act next. The upkeep has sent `zq.dead` for all dead letters up to `told`.
     pub fn next_upkeep(&self, now: u64, told: u64) -> Option<u64> {
         let Settings { deadlen, deadttl, group_rate, .. } = self.settings;
         let dies = |j: &&ModelJob| j.place == Where::Dead || j.state(u64::MAX, &self.settings) == State::Dead;

@@ -17,7 +17,7 @@ fn with(due: Millis) -> Tracking {
     tracking
 }
 
-/// Ends a slice. Returns the timer request.
+/// Ends a slice. The next slice follows after at least `rest` ms. Returns the timer request.
 fn after_slice(tracking: &mut Tracking, now: Millis, rest: Millis, need: Need) -> Alarm {
     tracking.rest(now, rest);
     tracking.at_cron(now, need)
