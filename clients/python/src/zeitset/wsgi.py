@@ -17,8 +17,8 @@ App = Callable[[Environ, StartResponse], Iterable[bytes]]
 
 
 def client_network(ipv6: int = 56) -> Callable[[Environ], str]:
-    """Returns a key function. The key is the client's IPv4 address, or the first `ipv6` bits of its IPv6 address. One
-    client may have all addresses of a network.
+    """Returns a key function. The key is the client's IPv4 address, or the first `ipv6` bits of its IPv6 address,
+    because one client can have all addresses of a network.
 
     Behind a proxy, let the server set REMOTE_ADDR from a header that only your proxy can set.
     """
@@ -90,7 +90,7 @@ def as_list(limiters: Limiter | Iterable[Limiter], cost: int) -> list[Limiter]:
 
 
 def ask(limiters: list[Limiter], key: str, cost: int, environ: Environ) -> Check | Checks:
-    """Asks the limiters, and stores their checks for the header fields."""
+    """Asks the limiters. Returns their decision, and stores their checks in `environ` for the header fields."""
     check: Check | Checks
     if len(limiters) == 1:
         check = limiters[0].check(key, cost)
