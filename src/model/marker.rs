@@ -15,10 +15,10 @@
 //! command, an event and two lookups: about 4,400 of the 22,500 instructions of a ZEXP.ADD to a small set.
 //!
 //! A coarser marker would change less often, but would also match other sets. Suppose that the highest score is rounded
-//! up to a multiple of `g` ms, and that the marker is 47,111 ms later. If a set's key expires 47.1 s to 47.1 s + `g` ms
-//! after its highest score, one in `g` writes makes the set match. With `g` = 1,000, a limiter log with a window of 48
-//! s and 1,000 requests a second would match once a second. With `g` = 1,000,000, about one of a million idle logs with
-//! a window of 1 to 17 minutes would match.
+//! up to a multiple of `g` ms, and that the marker is 47,111 ms later. Take an ordinary set whose key expires between
+//! 47.1 s and 47.1 s + `g` ms after the highest score. On average, every `g`-th write would give this set the TTL of an
+//! expiring set. With `g` = 1,000, a limiter log with a window of 48 s and 1,000 requests a second would match once a
+//! second. With `g` = 1,000,000, about one of a million idle logs with a window of 1 to 17 minutes would match.
 //!
 //! The sweeper deletes the expired members of every marked set. A hand-written limiter log holds only past times: a
 //! false match would empty it, and the limiter would admit everyone.
@@ -38,9 +38,9 @@ const TOLERANCE: Millis = 10_000;
 /// TTL differs from the old one by the transfer time and the clock skew.
 const RESTORED: Millis = 5000;
 
-/// How far the TTL may be below and above the marker, in ms, if all members of the set have expired. A log of past
-/// times looks like such a set. But programs give logs a TTL of whole seconds after the highest score. The accepted
-/// range is 47.011 to 47.911 s after the highest score, and contains no whole second.
+/// If all members of a set have expired, the TTL may be this far below and above the marker, in ms. The accepted range
+/// is 47.011 to 47.911 s after the highest score. It contains no whole second, because a limiter log also holds only
+/// past times, and programs give such a log a TTL of whole seconds after its highest score.
 const DEAD: (Millis, Millis) = (100, 800);
 
 /// Why a sorted set without the marker may still be an expiring set.

@@ -49,7 +49,7 @@ use std::hash::Hash;
 /// The maximum delay of the timer, in ms. It is longer than the pauses between two ticks.
 pub const HORIZON: Millis = 1500;
 
-/// The delay in ms until the next check of a claimable key whose clients may not be served.
+/// The delay in ms until the next check of a key that is claimable while the server must not serve its clients.
 const RETRY: Millis = 250;
 
 /// The delay in ms until the next check of a key that has woken a client. It is longer than [`HORIZON`], so waking a

@@ -1,8 +1,8 @@
 //! Totals of all queues for INFO: the number of queues, the jobs in each state, and the age of the oldest ready job.
 //! Each change of a queue updates the totals, so INFO opens no queue.
 //!
-//! A queue counts from the creation of its value (by a push, a load or a copy) until the server frees the value. The
-//! server may free the value in another thread, so the totals are atomics, and a lock protects the list of queues.
+//! The totals include a queue from the creation of its value (by a push, a load or a copy) until the server frees the
+//! value. The server can free it in another thread, so the totals are atomics, and a lock protects the list of queues.
 
 use crate::model::queue::{Queue, STORED_STATES};
 use crate::model::time::Millis;

@@ -90,7 +90,8 @@ pub fn stop(ctx: &Context) {
     TIMER.disarm(ctx);
 }
 
-/// After another queue was written to a key, wakes the first client that waits for the key.
+/// Wakes the first client that waits for a key. Called when RENAME, RESTORE, COPY or MOVE has written a queue to the
+/// key.
 pub(super) fn wake_first(ctx: &Context, database: i32, key: Str<'_>) {
     if !is_unused(ctx) {
         let (now, db_key) = (ctx.now(), DbKeyRef { database, name: key.bytes() });
@@ -138,9 +139,11 @@ fn check_due(ctx: &mut Context) {
     update(ctx, now, |_| ());
 }
 
-/// Tells the model when a queue becomes claimable. If the queue is claimable now, wakes the first client that waits for
-/// it. If a woken client makes the check, `client` is that client. Such a check does not change the queue, and returns
-/// whether the client may claim now.
+/// Checks a queue, and tells the model when the queue becomes claimable. If the queue is claimable now, wakes the first
+/// client that waits for it.
+///
+/// A woken client calls this function with itself as `client`. The function then does not change the queue, and returns
+/// whether this client may claim now. Without `client`, it returns false.
 fn check_queue(ctx: &mut Context, key: Str<'_>, clock: Micros, client: Option<Client>) -> bool {
     let now = clock / 1000;
     STATE.with(ctx, |state| state.stats.checks += 1);

@@ -61,7 +61,7 @@ struct Waking {
 struct BlockedClients {
     /// The blocked clients by the address of their [`Wait`], from blocking to [`Wait::end`].
     blocked: HashMap<*mut c_void, Waking>,
-    /// The clients to check. Some may no longer be blocked.
+    /// The clients to check. The list can contain clients that are no longer blocked.
     woken: VecDeque<*mut c_void>,
 }
 

@@ -45,7 +45,8 @@ pub trait DataType: Relocate + Clone + Send + 'static {
 
     fn memory_usage(&self) -> usize;
 
-    /// Returns the approximate number of allocations.
+    /// Returns the approximate number of allocations of the value. UNLINK frees a value with many allocations in the
+    /// background.
     fn free_effort(&self) -> usize;
 }
 

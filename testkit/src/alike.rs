@@ -21,7 +21,7 @@ const SLACK: u64 = 60_000;
 /// The numbers of a page and the values that replace them in this run.
 #[derive(Default)]
 pub struct Alike {
-    /// The first point in time that the session printed: on the page, and in this run.
+    /// The first time in the output of the session: the time on the page, and the time printed in this run.
     first: Option<(u64, u64)>,
     numbers: HashMap<String, String>,
     /// Tokens and times, in the order of their first output.

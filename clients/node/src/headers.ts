@@ -10,7 +10,7 @@ export interface Told {
   readonly windowMs: number;
   readonly unit?: string | undefined;
   readonly remaining?: number | undefined;
-  /** The time until a retry may succeed, or until all units are free. */
+  /** If `isDenied`, the time until the same call can succeed; otherwise, the time until all units are free. */
   readonly waitMs?: number | undefined;
   /** Whether the limit denies the call, and will allow it after a wait. */
   readonly isDenied?: boolean;

@@ -95,7 +95,10 @@ async function decide<Request>(
   return { headers, refusal: exceeded(list.filter((_, at) => !checks[at]?.allowed).map(({ name }) => name)) };
 }
 
-/** Appends the fields to the fields of an outer limit, so that each field lists both limits. */
+/**
+ * Returns the fields, each after the value of an outer limit (`said`), so that a field lists both limits. `Retry-After`
+ * replaces the value of the outer limit.
+ */
 function joined(fields: Record<string, string>, said: (name: string) => unknown): Record<string, string> {
   const join = ([name, value]: [string, string]): [string, string] => {
     const before = said(name);

@@ -173,7 +173,10 @@ export class Queue<T = any> {
     return this.configure({ paused: false });
   }
 
-  /** Returns the groups in the order of their names. The jobs without a group are one group, even in several shards. */
+  /**
+   * Returns the groups in the order of their names. The jobs without a group form one group, even if they are in
+   * several shards.
+   */
   async groups(options: { count?: number; after?: string } = {}): Promise<wire.GroupInfo[]> {
     const pages = await this.#all((shard) => shard.groups(options));
     if (pages.length === 1) return pages.flat();
@@ -227,7 +230,10 @@ export class Queue<T = any> {
     return found ? this.#send(call(found)) : reply;
   }
 
-  /** Sends a command for up to `count` jobs to the shard of the group. Without a group, goes through the shards. */
+  /**
+   * Sends a command for up to `count` jobs to the shard of the group. Without a group, sends the command to one shard
+   * after the other, until it has changed `count` jobs. Returns the number of changed jobs.
+   */
   async #share(
     group: string | undefined,
     count: number | undefined,

@@ -100,7 +100,7 @@ export class Clock {
     return this.#aheadMs;
   }
 
-  /** Makes the delayed jobs of the queues due sooner by `duration`, and sets the clock of recurring jobs forward by it. */
+  /** Makes delayed jobs of the queues due `duration` sooner. Advances the clock of recurring jobs by `duration`. */
   async advance(duration: Duration): Promise<void> {
     const ms = milliseconds(duration);
     this.#aheadMs += ms;

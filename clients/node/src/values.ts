@@ -46,7 +46,7 @@ function exact(value: Duration): number | undefined {
 
 const shown = (value: unknown): string => inspect(value, { breakLength: Infinity, depth: 1, maxArrayLength: 3, maxStringLength: 80 });
 
-/** Returns an instant as a command takes it after AT. */
+/** Formats an instant as the argument of a command's AT. */
 export function instant(value: Instant): string {
   const ms = value instanceof Date ? value.getTime() : value;
   if (!Number.isFinite(ms) || ms < 0) throw new RangeError(`not a time: ${String(value)}`);

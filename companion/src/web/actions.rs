@@ -88,7 +88,7 @@ async fn question(app: &App, query: &Query, key: &[u8], selected: usize) -> Resu
     }
 }
 
-/// Returns a page with a question. The form on this page has the submitted fields and adds the answer.
+/// Returns a page with a question. The form on this page submits the fields of `query` again, with the answer.
 async fn ask(app: &App, query: &Query, key: &[u8], question: &str, told: usize) -> Markup {
     let body = html! {
         h1 { (question) }

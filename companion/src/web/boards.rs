@@ -13,8 +13,9 @@ use redis::{Value, pipe};
 const ROWS: u64 = 25;
 const RADIUS: u64 = 10;
 
-/// The number of SCAN calls per page of the list, and the keys per call.
+/// The maximum number of SCAN calls per page of the list of boards.
 const SCANS: usize = 10;
+/// The COUNT of each SCAN call.
 const KEYS_PER_SCAN: usize = 500;
 
 pub async fn page(State(app): Shared, query: Query) -> Page {

@@ -103,7 +103,7 @@ impl Sliding<'_> {
         self.ring.map_or(0, |(_, usage)| usage.units)
     }
 
-    /// Returns the latest time at which a stored unit may become available again. If the limit is not settled, this is
+    /// Returns the latest time at which a stored unit can become available again. If `is_settled` is false, returns
     /// [`time::MAX`].
     fn latest(&self, is_settled: bool) -> Millis {
         if is_settled { self.until } else { time::MAX }

@@ -204,7 +204,7 @@ impl Queue {
 
     /// Estimates the memory in bytes, including the overhead of the allocator. O(1).
     pub fn memory_usage(&self) -> usize {
-        /// Returns the bytes of a B-tree. Its nodes are about two thirds full.
+        /// Estimates the bytes of a B-tree with `len` elements, whose nodes are about two thirds full.
         const fn tree<T>(len: usize) -> usize {
             len * size_of::<T>() * 3 / 2
         }

@@ -47,9 +47,9 @@ impl TreeId {
     pub const OF_RETURNS: [TreeId; 2] = [TreeId::Retries, TreeId::Recurrences];
     pub const OF_LEASES: [TreeId; 4] = [TreeId::Claimed, TreeId::Spent, TreeId::Retrying, TreeId::Recurring];
 
-    /// Returns two states of the jobs in this tree: the state before the time that orders the tree, and the state from
-    /// that time on. The first state is also the stored state. In [`TreeId::Retrying`] and [`TreeId::Recurring`], a job
-    /// is delayed between these two states, from its deadline until [`Job::back_at`](super::job::Job::back_at).
+    /// Returns two states of the jobs in this tree: the state before the time that orders the tree, and the state after
+    /// it. The first state is also the stored state. The jobs in [`TreeId::Retrying`] and [`TreeId::Recurring`] have a
+    /// third state in between: from the deadline until [`Job::back_at`](super::job::Job::back_at), they are delayed.
     pub fn states(self) -> (State, State) {
         match self {
             TreeId::Ready => (State::Ready, State::Ready),
@@ -71,7 +71,8 @@ impl TreeId {
         }
     }
 
-    /// Whether the items of this tree are entries ([`super::returns`]) instead of jobs.
+    /// Whether this is a second tree ([`super::returns`]). The items of a second tree are not jobs, but entries that
+    /// refer to jobs.
     pub fn is_of_returns(self) -> bool {
         matches!(self, TreeId::Retries | TreeId::Recurrences)
     }

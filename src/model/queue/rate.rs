@@ -129,7 +129,7 @@ impl RateLog {
         self.add(rate.horizon(now), 1);
     }
 
-    /// Adapts the log to a new setting. All units become available again after at most one new window.
+    /// Adapts the log to `rate`, a new setting. Each unit becomes available again after at most one window of `rate`.
     pub fn adopt(&mut self, rate: Rate, now: Millis) {
         for t in std::mem::take(&mut self.taken) {
             self.add(rate.on_grid(t.back_at), t.units);

@@ -143,7 +143,8 @@ fn refresh<T: Item>(items: &mut impl Items<T>, root: u32, order: ServingOrder) -
     T::gather(items, root) || best != was
 }
 
-/// Does the same as [`refresh`] at a lower cost, after `slot` was added to the subtree of `root`.
+/// Updates the aggregates of `root` after `slot` was added to its subtree. Does the same as [`refresh`], at a lower
+/// cost. Returns whether the ancestors need an update.
 fn entered<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, order: ServingOrder) -> bool {
     if !T::SERVED {
         return T::gather(items, root);
@@ -164,8 +165,8 @@ pub(super) fn insert<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, o
     put(items, root, (slot, key), order, &mut true)
 }
 
-/// Inserts an item into the subtree of `root`. Returns the new root. The caller sets `has_changed` to true. If the
-/// ancestors of `root` need no update, except for their sizes, the function sets `has_changed` to false.
+/// Inserts an item into the subtree of `root`. Returns the new root. The caller passes `has_changed` as true. The
+/// function sets it to false if the ancestors of `root` need an update of their sizes only.
 fn put<T: Item>(
     items: &mut impl Items<T>,
     root: u32,

@@ -17,7 +17,7 @@ pub(super) const MOST_PASSED: usize = 500;
 pub enum NoPage {
     /// No job with this ID is in the state and the group.
     NotInState,
-    /// Too many ready jobs are served before this job.
+    /// The job with this ID is ready, but too many ready jobs are served before it (`MOST_PASSED`).
     TooFar,
 }
 

@@ -96,8 +96,8 @@ pub struct Database {
     dirty: BTreeMap<Box<[u8]>, Millis>,
     /// The dirty sets, ordered by their TTL in `dirty`.
     ttls: BTreeSet<(Millis, Box<[u8]>)>,
-    /// The due times of sets whose check is postponed. The time in the map's key is the time of the next check,
-    /// measured in [`Tracking::passed`](super::Tracking::passed).
+    /// The sets whose check is postponed, each with its due time. A key of this map is the time of the next check,
+    /// measured in [`Tracking::passed`](super::Tracking::passed), and the name of the set.
     pub postponed: BTreeMap<(Millis, Rc<[u8]>), Millis>,
 }
 

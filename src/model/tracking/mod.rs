@@ -31,8 +31,8 @@ use std::collections::BTreeMap;
 /// The maximum delay of the timer. It exceeds the interval of the cron job, which is at most a second.
 pub const HORIZON: Millis = 1500;
 
-/// The minimum and maximum delay from a visit that could not read a set to the next visit to that set. The next visits
-/// to several such sets are 1 ms apart, so such sets cause at most a thousand visits a second.
+/// If a visit could not read its set, the minimum and maximum delay until the next visit to this set. The next
+/// visits to several such sets are planned 1 ms apart, so they are at most a thousand a second.
 const RETRY: [Millis; 2] = [1000, 60_000];
 
 /// A running server reads the wall clock more often than this. If two successive readings differ by more, the clock has

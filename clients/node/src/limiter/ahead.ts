@@ -166,7 +166,7 @@ export class Ahead {
     }
   }
 
-  /** Refunds the units that are left of the last call. Returns whether any units were used. */
+  /** Refunds the held units that were not handed out. Returns whether any were handed out since the last call. */
   #return(stock: Stock): boolean {
     const { key, left, told, used } = stock;
     if (left > 0 && told) {

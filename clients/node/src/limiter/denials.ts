@@ -17,7 +17,7 @@ interface Denial {
   readonly among: Among | undefined;
 }
 
-/** The reply to a call for several limits, one of which denied. */
+/** The reply to a call for several limits, at least one of which denied the call. */
 interface Among {
   /** The keys and costs of the call. */
   readonly call: string;

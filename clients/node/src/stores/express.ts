@@ -74,8 +74,9 @@ export class ExpressStore {
   }
 
   /**
-   * Takes back the key's oldest hit that still counts. The middleware does not tell which hit it means, so the other
-   * hits may count for longer than the window, but never for a shorter time. Takes back only hits of this process.
+   * Refunds the key's oldest hit of this process that still counts. A denied hit took no unit, so the call for a denied
+   * hit refunds nothing. The middleware does not tell which hit it means. If it means a newer hit, that hit counts
+   * until its own window ends. So hits can count for too long, but never for too short a time.
    */
   async decrement(key: string): Promise<void> {
     const recent = this.#recent.get(key);

@@ -30,7 +30,7 @@ const DAY = 24 * HOUR;
  */
 const FAR = 15 * HOUR;
 
-/** Within this time, 29 February falls on each day of the week. */
+/** In any period of this many days, 29 February falls on each day of the week at least once. */
 const LONGEST_DAYS = 366 * 45;
 
 export class Calendar {

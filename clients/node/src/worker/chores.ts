@@ -72,7 +72,7 @@ export class Chores {
   }
 
   /**
-   * Returns the outcome of a job. If a run of a recurring job has ended, adds the push of the next run, in the same
+   * Returns `outcome`. If it ends a run of a recurring job, the returned outcome also pushes the next run, in the same
    * MULTI.
    */
   andNext<T>(outcome: Outcome<T>, leaseMs: number): Outcome<T> {

@@ -32,7 +32,10 @@ export interface Options<T> {
   readonly leaseMs: number;
   /** Returns how long a handler may run; undefined if there is no limit. */
   timeoutMs(job: Job<T>): number | undefined;
-  /** Returns the worker's wait after a failure; undefined if the queue has a BACKOFF. */
+  /**
+   * Returns the delay from a failure of the job to its next attempt, by the worker's options. Undefined if the queue
+   * has a BACKOFF, because the server then computes the delay.
+   */
   backoffMs(job: Job<T>): number | undefined;
 }
 

@@ -1,6 +1,6 @@
 /**
- * The two connections of a pump. One belongs to the pump, and waits for jobs. The other is shared by all pumps of a
- * server.
+ * The two connections of a pump, which claims jobs from the queues of one slot. The first connection waits for jobs,
+ * and belongs to this pump alone. All pumps of a server share the second connection.
  */
 
 import type { Address, Connection, Format, Own, Reply, Word } from "../connection.js";

@@ -34,7 +34,8 @@ class Landing:
 
 
 Step = Union[Call[Any], list[Call[Any]], Landing, float]
-"""A command to send, several commands to send in one pipeline, a flight to wait for, or seconds to sleep."""
+"""What the driver does next: sends a command, sends several commands in one pipeline, waits for the reply to another
+caller's call (`Landing`), or sleeps for this number of seconds."""
 Steps = Generator[Step, Any, T]
 Part = Union[tuple["Decider", str], tuple["Decider", str, int]]
 

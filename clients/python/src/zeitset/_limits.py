@@ -166,8 +166,8 @@ class LimiterCalls:
         self.policy = Policy(name, *rate(rate_), unit)
         self.ahead = ahead
         self.hold_ms = 0
-        """The hold of units taken ahead, plus 1 ms for the resolution of the server's clock. 0: no units are taken
-        ahead."""
+        """How long the limiter holds the units that it takes ahead, plus 1 ms for the resolution of the server's clock.
+        0: the limiter takes no units ahead."""
         if ahead is not None:
             self.hold_ms = self.policy.window_ms // 100 + 1
             if ahead < 1:

@@ -38,7 +38,8 @@ class Bound(Generic[C]):
     def __init__(self, client: Client, calls: C) -> None:
         self._client = client
         self.calls = calls
-        """Has the same methods, but they return a `Call` and do not send it: for pipelines, MULTI and `Job.chain`."""
+        """An object with the same methods as this one. They return a `Call` and do not send it: for pipelines, MULTI
+        and `Job.chain`."""
 
 
 def run(client: Client, call: Call[T]) -> T:

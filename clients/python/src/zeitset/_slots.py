@@ -51,7 +51,7 @@ class Slots:
         self.started = 0
         """The number of jobs that were started so far."""
         self.parked: set[Callable[[], None]] = set()
-        """Each function ends a claim that waits without reserved slots."""
+        """The claims that wait without reserved slots: for each, a function that ends the claim."""
         self._is_shared = sources > 1
         self._reserved = 0
         self._waiting: list[_Waiting] = []

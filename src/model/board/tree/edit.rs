@@ -187,7 +187,7 @@ impl Tree {
         }
     }
 
-    /// Merges or removes a node that lost a row, if the node has too few rows. Does the same for its ancestors.
+    /// If a node that lost a row has too few rows, merges or removes the node. Does the same for its ancestors.
     fn rebalance(&mut self, mut node_id: u32, names: &mut Names) {
         loop {
             let most = self.most(node_id);

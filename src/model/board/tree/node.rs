@@ -12,7 +12,7 @@ use crate::model::chunks::NIL;
 /// subtracted with wrapping arithmetic.
 pub(super) type Total = u64;
 
-/// The total of one member that is not a head.
+/// The [`Total`] of a single member that is not a head: one member, no heads.
 pub(super) const MEMBER: Total = 1 << 32;
 
 pub(super) fn members(total: Total) -> u32 {

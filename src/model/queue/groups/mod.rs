@@ -106,7 +106,7 @@ pub(super) struct Group {
     /// The group's node in the tree of groups with jobs ([`ring`]). Its `seq` is the group's turn. Unused if the group
     /// is idle.
     node: JobNode,
-    /// The time from which on a claim gets a job of this group.
+    /// The earliest time at which a claim can get a job of this group.
     opens: Millis,
     /// The time from which on this group has a ready job.
     ready: Millis,

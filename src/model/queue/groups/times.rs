@@ -14,8 +14,8 @@ thread_local! {
 }
 
 impl Queue {
-    /// Returns the first time at which a group has a ready job, or [`NEVER`]. 0: the group has a job in
-    /// [`TreeId::Ready`].
+    /// Returns the first time at which the group with these roots has a ready job, or [`NEVER`]. Returns 0 if the group
+    /// has a job in [`TreeId::Ready`].
     pub(in crate::model::queue) fn ready_from(&self, roots: &Roots) -> Millis {
         if roots[TreeId::Ready] != NIL {
             return 0;

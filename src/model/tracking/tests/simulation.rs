@@ -58,7 +58,8 @@ struct Server {
     /// Since when, by the monotonic clock, the sweeper could have deleted each expired member.
     dead_since: BTreeMap<(Name, u8), Millis>,
     slices: u64,
-    /// How many slices the actions and the expired members justify.
+    /// The number of slices that the tracker may run because of actions (two for each) and deleted members (one for
+    /// each).
     reasons: u64,
 }
 
