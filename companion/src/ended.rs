@@ -1,5 +1,5 @@
-//! Serves HTTP until a signal ends the program, and limits slow clients. Also prints text to a pipe that its reader may
-//! close.
+//! Serves HTTP until a signal ends the program, and disconnects slow clients. Also prints to the standard output, which
+//! may be a closed pipe.
 
 use crate::Failure;
 use axum::http::StatusCode;

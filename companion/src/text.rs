@@ -11,7 +11,7 @@ pub fn readable(bytes: &[u8]) -> String {
     shown(bytes, |c| !matches!(c, '\n' | '\t') && is_unfit(c))
 }
 
-/// Like [`printable`], but different keys have different texts.
+/// Like [`printable`], but also escapes backslashes, so that different keys have different texts.
 pub fn distinct(bytes: &[u8]) -> String {
     shown(bytes, |c| c == '\\' || is_unfit(c))
 }

@@ -116,7 +116,8 @@ impl Watch {
         });
     }
 
-    /// Returns how much a field of INFO grows per second. `None` after the first sample or a restart of the server.
+    /// Returns how much a field of INFO grew per second since the previous sample. Returns `None` if there is no
+    /// previous sample, or if the server has restarted since then.
     pub fn rate(&self, field: &str) -> Option<f64> {
         let before = self.before.as_ref()?;
         let grown = self.now.info.number(field)?.checked_sub(before.info.number(field)?)?;

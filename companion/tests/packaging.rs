@@ -1,5 +1,5 @@
-//! The promises of packaging/ and docs/operations.md on a real server: the metrics of alarms and of the dashboard
-//! exist, every alarm is explained, and the ACL lines allow exactly what they should.
+//! Tests of packaging/ and docs/operations.md with a real server: the metrics that alarms and the dashboard use exist,
+//! docs/operations.md explains every alarm, and the ACL lines allow what they should and no more.
 
 use crate::support::{companion, eventually, printed};
 use serde_json::Value;

@@ -285,7 +285,7 @@ impl<'k> TimedSet<'k, Writing> {
     }
 
     /// Returns the key's TTL after the changes. If the key was missing, or if members were removed, this function reads
-    /// the TTL from the server, because the key has lost its TTL if the set was empty for a moment.
+    /// the TTL from the server. If the set was empty for a moment, the key has lost its TTL.
     fn ttl_now(&self) -> Option<Millis> {
         if self.highest.is_some() && self.removed.is_empty() { self.ttl } else { self.set.key.expires_at() }
     }

@@ -47,7 +47,7 @@ struct Shard {
     /// vacant slot in between. The last slot is vacant.
     slots: Vec<Slot>,
     used: u32,
-    /// Only the first `homes` slots can be homes.
+    /// The number of slots that can be the [`home`](Shard::home) of an entry. The other slots follow them.
     homes: u32,
 }
 

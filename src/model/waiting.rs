@@ -46,7 +46,7 @@ use hashbrown::{Equivalent, HashMap};
 use std::collections::BTreeSet;
 use std::hash::Hash;
 
-/// The maximum delay of the timer, in ms. It is longer than the pauses between two ticks.
+/// The maximum delay of the timer, in ms. It is longer than the time between two calls of [`Waiting::tick`].
 pub const HORIZON: Millis = 1500;
 
 /// The delay in ms until the next check of a key that is claimable while the server must not serve its clients.

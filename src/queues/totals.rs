@@ -28,7 +28,8 @@ struct Firsts {
     by_time: BTreeMap<(Millis, u64), Arc<First>>,
 }
 
-/// The due time of a queue's first job, and the time of the queue's entry in [`Firsts`].
+/// The due time of a queue's first job (`due`), and the time of the queue's entry in [`Firsts`] (`entered`). If the
+/// entry is outdated, `entered` is earlier than `due`.
 struct First {
     due: AtomicU64,
     entered: AtomicU64,
@@ -80,8 +81,8 @@ impl Contribution {
         contribution
     }
 
-    /// Updates the totals. If `is_replayed` returns true, expired leases are not counted, because the server that ran
-    /// the command has counted them.
+    /// Updates the totals after a change of the queue. If `is_replayed` returns true, this function does not count
+    /// expired leases, because the server that ran the command has counted them.
     pub fn update(&mut self, queue: &Queue, is_replayed: impl FnOnce() -> bool) {
         let jobs = queue.stored_states();
         for ((total, counted), now) in JOBS.iter().zip(&mut self.jobs).zip(jobs) {

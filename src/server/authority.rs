@@ -80,8 +80,8 @@ impl Context {
         self.is_master() && self.may_act()
     }
 
-    /// Whether this server may change `key` without a client's command now, such as to delete its expired members or to
-    /// set its TTL.
+    /// Whether this server may now change `key` without a client's command. For example, the sweeper deletes expired
+    /// members.
     pub fn may_change(&mut self, key: Str<'_>) -> bool {
         self.may_write_by_itself() && (!self.is_in_cluster() || self.passes(key, [c"Dv", c"v"]))
     }

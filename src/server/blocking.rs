@@ -56,7 +56,7 @@ struct Waking {
     is_servable: unsafe fn(*mut RedisModuleCtx, *mut c_void) -> bool,
 }
 
-/// The blocked clients, on Redis 7.0.
+/// The blocked clients and the clients to check. Used only on Redis 7.0.
 #[derive(Default)]
 struct BlockedClients {
     /// The blocked clients by the address of their [`Wait`], from blocking to [`Wait::end`].

@@ -18,7 +18,8 @@ const OUR_DAYS: std::ops::Range<u64> = 1_577_836_800_000..4_102_444_800_000;
 /// The slack in ms. The time between two outputs may differ by at most this much between the page and this run.
 const SLACK: u64 = 60_000;
 
-/// The numbers of a page and the values that replace them in this run.
+/// A comparison of a page with this run. It maps the times and tokens on the page to the times and tokens that this run
+/// printed.
 #[derive(Default)]
 pub struct Alike {
     /// The first time in the output of the session: the time on the page, and the time printed in this run.

@@ -40,7 +40,7 @@ struct State {
 /// The position of the file's two entries, each [`ENTRY`] bytes long. The first byte of the file selects the valid
 /// entry.
 const ENTRIES: u64 = 16;
-/// The position of the count of event loop iterations. `clock.c` increases this count.
+/// The position in the file at which `clock.c` counts the iterations of the server's event loop.
 const TURNS: u64 = 8;
 const ENTRY: u64 = 16;
 

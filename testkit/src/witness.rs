@@ -1,4 +1,5 @@
-//! Shows what a call changed: a `Trace` is the state of a key, and a `Witness` has the observers of a key.
+//! Shows what a call changed. A `Trace` is the state of a key before or after the call. A `Witness` records what the
+//! call sent to replicas and to clients that watch the key.
 
 use crate::client::Client;
 use crate::server::Server;

@@ -28,8 +28,8 @@ export type Reply =
   | { readonly [name: string]: Reply };
 
 /**
- * The types in replies. `text`: bulk strings are strings. `bytes`: bulk strings are buffers. `exact`: integers are text
- * if the client would round integers beyond 2^53.
+ * The types in replies. `text`: bulk strings are strings. `bytes`: bulk strings are buffers. `exact`: for clients that
+ * round integers beyond 2^53, integers are text.
  */
 export type Format = "text" | "bytes" | "exact";
 
@@ -189,7 +189,8 @@ class NodeRedisConnection implements Own {
   }
 
   /**
-   * A Sentinel client may repeat a command that was carried out before: see `canSendOnce`. The other clients never do.
+   * Sends a command that the client must not repeat after an error. A Sentinel client may still repeat it: see
+   * `canSendOnce`.
    */
   sendOnce(key: string, words: readonly Word[]): Promise<Reply> {
     return this.send(key, words);

@@ -31,7 +31,7 @@ impl Look {
         Ok(())
     }
 
-    /// Returns a command's calls per second. `None` after the first sample.
+    /// Returns a command's calls per second since the previous sample, or `None` if there is no previous sample.
     pub fn calls_per_second(&self, command: &str, calls: u64) -> Option<f64> {
         let before = self.watch.before.as_ref()?;
         let span = self.watch.now.at_us.checked_sub(before.at_us).filter(|span| *span > 0)?;

@@ -16,7 +16,7 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// Returns `None` with a message if Chromium is not installed.
+    /// Starts Chromium. If chromedriver is not installed, prints that the test is skipped and returns `None`.
     pub fn open() -> Option<Browser> {
         let started = Command::new("chromedriver").arg("--port=0").stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
         let Ok(mut driver) = started else {

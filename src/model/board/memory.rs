@@ -19,7 +19,8 @@ impl Board {
 }
 
 impl Relocate for Board {
-    /// Each step moves a chunk of nodes, a chunk of name pages, or a shard of the index.
+    /// Moves the board's memory in steps. Each step moves a chunk of nodes, a chunk of name pages, or a shard of the
+    /// index.
     fn relocate(&mut self, from: usize, mover: &mut impl Mover) -> Option<usize> {
         let nodes = self.tree.relocations();
         in_steps(from, nodes + self.names.relocations(), mover, |step, mover| match step.checked_sub(nodes) {

@@ -129,7 +129,7 @@ impl Level {
 pub(super) struct Leaky {
     call: Call,
     stored: Option<Level>,
-    /// The level × `window`, so that fractions of a unit are integers.
+    /// The level in parts. A unit is `window` parts, so fractions of a unit are integers.
     parts: u128,
 }
 
@@ -156,12 +156,12 @@ impl Leaky {
         self.call.policy.window
     }
 
-    /// Returns the parts of a full bucket.
+    /// Returns the level of a full bucket, in parts.
     fn room(&self) -> u128 {
         u128::from(self.limit()) * u128::from(self.window())
     }
 
-    /// Returns the parts that the call asks for.
+    /// Returns the cost of the call, in parts ([`Leaky::parts`]).
     fn cost(&self) -> u128 {
         u128::from(self.call.cost) * u128::from(self.window())
     }

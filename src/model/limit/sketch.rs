@@ -21,7 +21,8 @@ pub struct Counter {
     pub key: Vec<u8>,
     hash: u64,
     pub count: u64,
-    /// The last count of the key that had this counter before. 0 if there was no such key.
+    /// The part of `count` that may belong to other keys: the last count of the key that had this counter before, or 0
+    /// if there was no such key.
     pub error: u64,
     /// When the key got its counter.
     pub since: Millis,
@@ -31,7 +32,7 @@ pub struct Sketch {
     counters: Vec<Counter>,
     places: HashTable<usize>,
     hasher: DefaultHashBuilder,
-    /// A lower bound of all counts.
+    /// No count is below this number. The lowest count may be higher.
     least: u64,
     /// The index from which the search for the lowest count continues.
     cursor: usize,

@@ -39,8 +39,8 @@ pub enum Change<'a> {
     },
     /// Changes the job with this ID.
     Job { id: &'a [u8], change: JobChange<'a> },
-    /// If the clock has stepped back, makes taken units of RATE and GROUPRATE available again after at most one window.
-    /// Also forgets units of GROUPRATE that are available again.
+    /// Forgets units of GROUPRATE that are available again. If the clock has stepped back, also shortens the time until
+    /// taken units of RATE and GROUPRATE are available again to at most one window.
     SettleRate,
     /// Makes the `count` oldest dead letters ready. If `group` is a name, takes only dead letters of this group.
     Redrive { count: u64, group: Option<&'a [u8]> },

@@ -114,7 +114,7 @@ impl Extras<'_> {
 #[derive(Clone, Debug)]
 pub(super) struct Job {
     pub node: JobNode,
-    /// The ID, followed by the payload. If the job has a group, the number of its [`member`](Job::member) comes first.
+    /// The number of the job's [`member`](Job::member) if the job has a group, then the ID, then the payload.
     pub body: Box<[u8]>,
     pub id_len: u32,
     /// The lower bits of [`Job::created`].

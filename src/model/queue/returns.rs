@@ -90,7 +90,7 @@ impl Queue {
         }
     }
 
-    /// Returns the value of [`Return::of_all_groups`] for each entry of a job.
+    /// Returns an element for each entry ([`Return`]) that a job needs. The element is the entry's `of_all_groups`.
     fn entries(&self, slot: u32) -> &'static [bool] {
         let job = &self.jobs[slot];
         match (job.node.tree.second(), job.member()) {

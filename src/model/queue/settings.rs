@@ -93,8 +93,8 @@ impl Settings {
         wait.min(u128::from(self.backoff_max)) as Millis
     }
 
-    /// Returns the backoff of an attempt with JITTER. The jitter is a hash of the token, so every replica computes the
-    /// same delay.
+    /// Returns the backoff of an attempt plus its jitter (JITTER). The jitter is a hash of the token, so every replica
+    /// computes the same delay.
     pub fn jittered_backoff(&self, attempt: u32, token: u64) -> Millis {
         let wait = self.backoff(attempt);
         let most = u128::from(wait) * u128::from(self.jitter) / 100;

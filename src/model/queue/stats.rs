@@ -23,8 +23,8 @@ pub struct Counters {
     pub replaced: u64,
     /// Recurring jobs that got their next occurrence after an ACK, or after an occurrence expired (TTL).
     pub recurred: u64,
-    /// An occurrence (EVERY) counts if the last attempt of the occurrence failed. If the lease of this attempt expired,
-    /// the occurrence is counted when an effect moves the job. [`Queue::stats`] adds the occurrences that are not
+    /// Occurrences (EVERY) whose last attempt failed. If the lease of this attempt expired, the occurrence is counted
+    /// when an effect moves the job. [`Queue::stats`] adds the occurrences that are not
     /// counted yet.
     pub missed: u64,
     pub cleaned: u64,

@@ -345,7 +345,7 @@ impl Queue {
         }
     }
 
-    /// Makes the job due at `due`, and ends its token.
+    /// Sets the due time of the job to `due`, and makes its token invalid.
     fn make_due(&mut self, slot: u32, at: Millis, due: Millis) {
         self.end_token(slot);
         self.put(slot, self.jobs[slot].due_tree(due, at), due);

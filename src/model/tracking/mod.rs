@@ -269,7 +269,7 @@ impl Tracking {
         self.armed = None;
     }
 
-    /// Notes the end of a slice. The next slice follows after at least `rest` ms.
+    /// Notes the end of a slice of the sweeper's work. The next slice begins after at least `rest` ms.
     pub fn rest(&mut self, now: Millis, rest: Millis) {
         self.observe(now);
         self.rests_until = self.passed + rest;

@@ -100,7 +100,10 @@ export class Calendar {
     return moments.filter((moment) => moment > afterMs);
   }
 
-  /** Returns the moments at which the job runs for a wall time on a day with a change of the clock. */
+  /**
+   * Returns the moments at which a job that is due at the wall time `wallMs` runs, on a day on which the clock changes.
+   * `before` and `after` are the offsets from UTC before and after the change.
+   */
   #atChange(wallMs: number, before: number, after: number): number[] {
     const moments = [wallMs - before, wallMs - after];
     const [first, second] = moments.filter((moment) => this.#offset(moment) === wallMs - moment) as [number?, number?];

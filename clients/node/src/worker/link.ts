@@ -22,7 +22,10 @@ interface Opened {
   readonly isAsking: boolean;
 }
 
-/** Precedes a command. If ASKING fails, the command fails, too, so the reply to ASKING is ignored. */
+/**
+ * Sent before each command while the slot is being moved to the server. If ASKING fails, the command fails, too, so the
+ * reply to ASKING is ignored.
+ */
 const ASKING: readonly Word[] = ["ASKING"];
 
 const ignore = (): void => undefined;

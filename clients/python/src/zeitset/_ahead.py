@@ -55,8 +55,8 @@ class _Stock:
         self.check: Check | None = None
         """The reply to the last call."""
         self.told = self.deadline = self.ends = 0.0
-        """Times in seconds, by the clock `now`. `told`: the last reply. `deadline`: the end of the hold. `ends`: the
-        next check of the sweep."""
+        """Times in seconds, by the clock `now`. `told`: when the last reply arrived. `deadline`: the end of the hold.
+        `ends`: when the sweep, which refunds unused units, next checks this key."""
         self.flight: Flight | None = None
 
 
@@ -67,7 +67,7 @@ class Ahead:
         self._most = min(calls.ahead or 1, calls.policy.limit)
         self._hold = (calls.hold_ms - 1) / 1000
         self._stocks: dict[str, _Stock] = {}
-        """In the order of `ends`, soonest first."""
+        """The held units of each key. The key with the earliest `ends` comes first."""
         self._returns: list[Return] = []
         self.clear()
 
@@ -151,7 +151,8 @@ class Ahead:
                 self._stocks[key].left = 0
 
     def start(self) -> bool:
-        """Returns whether the caller has to start a sweep, which refunds units at the end of their hold."""
+        """Notes that a sweep runs, which refunds units at the end of their hold. If none ran before, returns True, and
+        the caller has to start the sweep."""
         with self._lock:
             starts = not self._sweeping
             self._sweeping = True

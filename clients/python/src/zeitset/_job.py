@@ -69,7 +69,7 @@ class Job:
         self._started = 0.0
         self._task: asyncio.Task[None] | None = None
         self._cancellable = False
-        """Whether the handler runs in the event loop."""
+        """Whether the handler can be cancelled: it runs in the event loop, not in a thread."""
         self._timer: asyncio.TimerHandle | None = None
 
     def check(self) -> None:

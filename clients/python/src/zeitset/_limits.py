@@ -72,7 +72,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Checks:
-    """The decision of several limits together. Units were taken from all of them, or from none."""
+    """The common decision of several limits. Units were taken from all of them, or from none."""
 
     allowed: bool
     checks: tuple[Check, ...]

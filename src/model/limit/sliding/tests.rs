@@ -66,7 +66,8 @@ impl Key {
         self.ring().map_or(0, |ring| ring.len())
     }
 
-    /// Returns the string's units by time, from a linear scan and a sort. The units of the oldest slot are unknown.
+    /// Returns the string's units by time, from a linear scan and a sort. Omits the oldest slot: its units are the
+    /// difference to the total of an earlier slot, which is not in the string.
     fn units(&self) -> Vec<(Millis, u64)> {
         let Some(text) = &self.0 else { return Vec::new() };
         let number = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap());
@@ -89,9 +90,9 @@ impl Key {
 struct Reference(Vec<(Millis, u64)>);
 
 impl Reference {
-    /// Compares the reference with a key. The key must have all units that were in use at `latest`, the latest time of
-    /// the clock, and no units that were never taken. If the key has overwritten older units, the reference forgets
-    /// these units, too.
+    /// Compares the reference with a key. `latest` is the latest time of the clock. All units of the reference that
+    /// were in use at `latest` must be in the key. All units of the key must be in the reference. Removes older units
+    /// from the reference if the key has overwritten them.
     fn follow(&mut self, key: &Key, latest: Millis) {
         let sum = |units: &[(Millis, u64)]| {
             let mut sums = std::collections::BTreeMap::new();

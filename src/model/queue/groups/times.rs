@@ -24,8 +24,8 @@ impl Queue {
         times.min().unwrap_or(NEVER)
     }
 
-    /// Returns the first time at which a group has a ready job, and the first time at which a claim can get a job of
-    /// the group.
+    /// Returns two times of a group: when it first has a ready job, and when a claim can first get a job of the group.
+    /// The second time is later if, for example, the group is held.
     pub(super) fn times_of(&self, groups: &Groups, group: u32) -> (Millis, Millis) {
         #[cfg(test)]
         WORKED_OUT.set(WORKED_OUT.get() + 1);

@@ -102,7 +102,8 @@ fn tokens_go_on_growing_in_a_queue_that_has_lost_its_memory() {
     }
 }
 
-/// Earlier versions of the module counted tokens from 1, or from the time of the first claim.
+/// Earlier versions of the module counted tokens from 1, or from the time of the first claim. A stored queue may have
+/// such tokens.
 #[test]
 fn a_queue_with_small_tokens_goes_on_with_large_ones() {
     let mut pair = Pair::new();

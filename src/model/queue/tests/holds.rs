@@ -68,7 +68,8 @@ fn a_hold_is_released_and_set_again() {
     assert_eq!(pair.primary.group_count(), 1);
 }
 
-/// Example: several workers get a 429 from one API. A worker with a shorter hold may return its job later.
+/// Example: two workers get a 429 from one API. One returns its job with a long hold. Then the other returns its job
+/// with a shorter hold. The long hold stays.
 #[test]
 fn a_job_given_back_never_shortens_a_hold() {
     let mut pair = Pair::new();
