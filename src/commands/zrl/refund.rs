@@ -10,7 +10,7 @@ use crate::server::{Context, Str};
 
 pub const SPEC: Spec = Spec {
     name: c"ZRL.REFUND",
-    summary: c"Returns units to a rate limit.",
+    summary: c"Refunds units to a rate limit.",
     complexity:
         c"O(1) for FIXED and LEAKY; O(log N + M) for SLIDING, with N the number of slots in use and M the number of slots whose units become available after the refunded units",
     since: c"0.1.0",
