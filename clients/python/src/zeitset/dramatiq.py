@@ -114,7 +114,7 @@ class ZeitsetBroker(Broker):
             self._held.update(dict.fromkeys(jobs))
 
     def tell(self, call: Call[bool], job: Claimed) -> None:
-        """Reports a job. After a temporary error, dramatiq repeats the report."""
+        """Reports the outcome of a job with `call`. After a temporary error, dramatiq repeats the report."""
         is_ours = self.ask(call, _PATIENCE)
         with self._lock:
             was_held = job in self._held
