@@ -71,7 +71,7 @@ async fn in_time(request: Request, next: middleware::Next) -> Response {
     }
 }
 
-/// Returns when a signal asks the program to end.
+/// Waits until a signal asks the program to end.
 async fn until_ended() {
     let mut term = signal(SignalKind::terminate()).expect("signals work");
     tokio::select! {

@@ -8,8 +8,8 @@ use std::time::Duration;
 /// The maximum number of points: an hour, at one sample every five seconds.
 const POINTS: usize = 720;
 
-/// The maximum number of queues with a history, of up to 29 KB each. If there are more queues, only queues with recent
-/// activity have a history.
+/// The maximum number of queues with a history. The history of a queue takes up to 29 KB. If there are more queues,
+/// only queues with recent activity have a history.
 pub const QUEUES: usize = 1_000;
 
 /// The idle time after which a queue's history is dropped to make room for others.

@@ -1,4 +1,4 @@
-//! The companion against real servers with the built module.
+//! Tests of the companion with real servers that have loaded the built module.
 
 mod support;
 

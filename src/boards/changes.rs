@@ -81,8 +81,8 @@ impl<'b, 'k> Edit<'b, 'k> {
         count
     }
 
-    /// Removes the members from index `start` to `stop`. Returns the position of the first removed member, and the
-    /// number of removed members.
+    /// Removes the members from index `start` to `stop`. Returns the index of the first removed member, never negative,
+    /// and the number of removed members.
     fn remove_indexes(&mut self, start: i64, stop: i64) -> (u64, u64) {
         let RemovedRange { first, count, former } = self.board.remove_range(start, stop);
         if let Some(former) = former {

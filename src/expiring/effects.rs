@@ -36,8 +36,8 @@ impl<'c> Effects<'c> {
         Effects { ctx, name, events: PendingEvents::default() }
     }
 
-    /// Replicates the members that were put, and then the removed members. In the other order, a removal could empty
-    /// the set on a replica, so that the set would lose its TTL there.
+    /// Replicates the new scores (`put`), and then the removals. In the other order, a removal could empty the set
+    /// on a replica, so that the set would lose its TTL there.
     pub fn members(&mut self, put: &[(MemberName<'_>, f64)], removed: &[MemberName<'_>]) {
         if !put.is_empty() {
             let scores: SmallVec<[_; 1]> = put.iter().map(|(_, score)| score_text(*score)).collect();

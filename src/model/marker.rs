@@ -53,8 +53,8 @@ pub enum Reason {
     Restored,
     /// The module's first scan of a dataset has found the set.
     Loaded,
-    /// A command names the set. If all its members have expired, the command may treat it as an expiring set, but the
-    /// sweeper does not.
+    /// A command names the set. The command can then treat a set as expiring even if all its members have expired. The
+    /// sweeper never does.
     Named,
 }
 

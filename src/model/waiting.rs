@@ -146,7 +146,8 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
         self.serve(key, client);
     }
 
-    /// Removes a client that claims from the key. The caller then calls [`checked`](Self::checked).
+    /// Removes a client from the clients that wait for `key`, because it is served now. The caller then calls
+    /// [`checked`](Self::checked).
     pub fn serve(&mut self, key: &K, client: Client) {
         let Some(entry) = self.keys.get_mut(key) else { return };
         entry.clients.remove(&client);

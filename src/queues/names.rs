@@ -132,7 +132,7 @@ pub(super) fn note_loaded(holder: &impl RedisLockIndicator, database: i32, name:
     });
 }
 
-/// Adds the queues of the dataset that a replica has loaded and now begins to serve.
+/// A replica begins to serve a dataset that it has loaded. Adds the queues of this dataset.
 fn take_over_loaded(ctx: &Context) {
     NAMES.with(ctx, |names| {
         for (database, name) in names.loaded_aside.take().unwrap_or_default() {

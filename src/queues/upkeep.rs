@@ -42,8 +42,8 @@ const NEVER: Millis = Millis::MAX;
 static DEAD_LETTERS: AtomicU64 = AtomicU64::new(0);
 /// The number of jobs and occurrences that expired (TTL), for INFO.
 static EXPIRED: AtomicU64 = AtomicU64::new(0);
-/// Jobs that became dead letters before this time are not counted, because the former master has counted them, or this
-/// server before its restart.
+/// The upkeep does not count jobs that became dead letters before this time. The former master, or this server before
+/// its restart, has already counted them.
 static COUNTED_FROM: AtomicU64 = AtomicU64::new(0);
 
 lazy_static! {

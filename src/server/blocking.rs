@@ -178,7 +178,8 @@ unsafe fn is_servable<W: Wait>(ctx: *mut RedisModuleCtx, wait: *mut c_void) -> b
 /// Replies to a blocked client.
 ///
 /// # Safety
-/// `ctx` must be the context of a callback of a client that [`Context::block`] blocked, and `wait` its data.
+/// [`Context::block`] must have blocked the client. `ctx` must be the context of a callback of this client, and `wait`
+/// must be the client's data.
 unsafe fn reply<W: Wait>(ctx: *mut RedisModuleCtx, wait: *mut c_void, reply: fn(&mut W, &mut Context)) -> c_int {
     // SAFETY: the pointer is the box made for this client. The server runs one callback of a client at a time.
     let wait = unsafe { &mut *wait.cast::<W>() };

@@ -10,8 +10,8 @@ unsafe impl RedisLockIndicator for Context {}
 /// State that only a holder of the server's lock can access. A [`Context`] proves that its owner holds the lock, and so
 /// do other [`RedisLockIndicator`]s.
 ///
-/// A borrow must end before a call to the server that sends events, because the event handlers also borrow the state,
-/// and a second borrow panics.
+/// A borrow must end before any call that makes the server send events. The event handlers also borrow the state, and a
+/// second borrow panics.
 pub struct Shared<T>(RedisGILGuard<RefCell<T>>);
 
 impl<T> Shared<T> {

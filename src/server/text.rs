@@ -14,7 +14,7 @@ pub struct Text<'k, M: Mode> {
 }
 
 impl<'k, M: Mode> Text<'k, M> {
-    /// Returns `None` if the key holds another type.
+    /// Wraps an open key. Returns `None` if the key holds a value that is not a string.
     pub fn new(key: Key<'k, M>) -> Option<Text<'k, M>> {
         let holds = key.holds();
         matches!(holds, Holds::Nothing | Holds::String).then_some(Text { key, is_missing: holds == Holds::Nothing })

@@ -137,8 +137,8 @@ impl Page {
         steps
     }
 
-    /// Runs the page's sessions. In all sessions, numbers in the ranges of `varying` may differ. Calls `after` after
-    /// every command.
+    /// Runs the page's sessions, and compares their output with the page. In all sessions, treats numbers in a range of
+    /// `varying` as equal. Calls `after` after every command.
     pub fn replay(&mut self, server: &Server, varying: &[RangeInclusive<u64>], mut after: impl FnMut(&str)) {
         let mut client = server.client();
         let mut cli = Cli::connect(server);

@@ -200,7 +200,7 @@ class NodeRedisConnection implements Own {
     return this.#kind !== "sentinel";
   }
 
-  /** node-redis sends all commands of one turn of the event loop together. */
+  /** Sends commands together: node-redis does so with all commands of one turn of the event loop. */
   pipeline(key: string, commands: readonly (readonly Word[])[], format?: Format): Promise<(Reply | Error)[]> {
     return settled(commands.map((words) => this.send(key, words, format)));
   }

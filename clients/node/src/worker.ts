@@ -65,7 +65,7 @@ export interface WorkerEvents<T> {
   failed: [outcomes.JobEvent<T>];
   retried: [outcomes.JobEvent<T>];
   discarded: [outcomes.JobEvent<T>];
-  /** The job became a dead letter. Follows `failed`, `retried` or `discarded`. */
+  /** The job became a dead letter. This event comes after the job's `failed`, `retried` or `discarded`. */
   dead: [outcomes.JobEvent<T>];
   lost: [outcomes.JobEvent<T>];
   released: [outcomes.JobEvent<T>];
@@ -106,7 +106,7 @@ export class Worker<T = any> extends EventEmitter<WorkerEvents<T>> {
   readonly #leaseMs: number;
   readonly #graceMs: number;
   readonly #holding: Holding<T>;
-  /** The first pump is the one that has had no slots for the longest time. */
+  /** In the order in which the pumps get slots: first the pump that has had no slots for the longest time. */
   #pumps: readonly Pump<T>[];
 
   #phase: "new" | "working" | "stopping" | "stopped" = "new";

@@ -46,7 +46,8 @@ pub struct Chart {
 const WIDTH: f64 = 300.0;
 const HEIGHT: f64 = 100.0;
 
-/// The maximum number of drawn points. If a line has more values, each drawn point is the highest value of its column.
+/// The maximum number of drawn points. If a line has more values, its width is divided into columns, and each
+/// drawn point is the highest value of a column.
 pub const COLUMNS: usize = 150;
 
 pub fn draw<const FIGURES: usize>(chart: &Chart, history: &History<FIGURES>) -> Markup {

@@ -61,7 +61,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Creates a store with pages of `page_bytes` bytes. A longer name gets a page of its own.
+    /// Creates a store with pages of `page_bytes` bytes. A name that is longer than a page gets its own, larger page.
     pub(super) fn new(page_bytes: usize) -> Self {
         Names { pages: Slab::default(), last: BTreeMap::new(), page_bytes, index: Index::default() }
     }

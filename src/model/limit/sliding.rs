@@ -93,7 +93,7 @@ pub(super) struct Sliding<'a> {
 }
 
 impl Sliding<'_> {
-    /// O(log N), where N is the number of slots.
+    /// Computes the usage of the stored ring. O(log N), where N is the number of slots.
     pub fn new(call: Call, stored: Option<Ring<'_>>) -> Result<Sliding<'_>, Foreign> {
         let ring = stored.map(|ring| Ok((ring, ring.usage(call.now)?))).transpose()?;
         Ok(Sliding { call, until: call.policy.until(call.now), ring })

@@ -6,7 +6,7 @@
 //! units.
 //!
 //! Where redis-cell panics, overflows or returns an error, this module differs. Numbers out of range are errors. If a
-//! call returns more units than are in use, no unit is in use afterwards. If the interval is below a microsecond, the
+//! call refunds more units than are in use, no unit is in use afterwards. If the interval is below a microsecond, the
 //! remaining units are computed in nanoseconds. (redis-cell truncates the interval to 0 µs and divides by 0.)
 //!
 //! A key that redis-cell wrote may expire up to a millisecond before its arrival time. So the limit may admit a unit
@@ -116,7 +116,7 @@ pub struct ThrottleVerdict {
     pub reset_after: i64,
 }
 
-/// Takes `quantity` units if they fit. A negative quantity returns units. Returns the verdict, and the arrival time to
+/// Takes `quantity` units if they fit. A negative quantity refunds units. Returns the verdict, and the arrival time to
 /// store. The arrival time is `None` if no unit is in use.
 pub fn throttle(
     policy: ThrottlePolicy,

@@ -38,7 +38,7 @@ pub(super) trait Item: Sized + 'static {
     /// Whether trees of such items can store the serving order.
     const SERVED: bool = true;
 
-    /// Whether the tree of this item stores the serving order. If not, the items of the tree do not store a best item.
+    /// Whether the tree of this item stores the serving order. If so, each item stores the best item of its subtree.
     fn is_served(&self) -> bool {
         Self::SERVED
     }

@@ -1,4 +1,4 @@
-//! A mover that the tests of all types share.
+//! An implementation of [`Mover`] for the tests of all types that can be relocated.
 
 use super::*;
 

@@ -56,7 +56,7 @@ class Stock {
 
 export class Ahead {
   readonly #most: number;
-  /** In the order of `endsMs`, soonest first. */
+  /** The held units of each key, in the order of `endsMs`, soonest first. */
   readonly #stocks = new Map<string, Stock>();
   /** Requests to the server that have no reply yet. */
   readonly #pending = new Set<Promise<unknown>>();

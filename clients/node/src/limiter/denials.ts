@@ -19,7 +19,7 @@ interface Denial {
 
 /** The reply to a call for several limits, at least one of which denied the call. */
 interface Among {
-  /** The keys and costs of the call. */
+  /** The keys and costs of the call, as one string. */
   readonly call: string;
   readonly limits: readonly Fields[];
 }

@@ -17,7 +17,7 @@ export interface Hits {
   readonly check?: Check;
 }
 
-/** A limiter for each policy, which the framework passes with each request. */
+/** Limiters, one for each policy. The framework passes the policy with each request. */
 export class Counting {
   readonly #limiters = new Map<string, Limiter>();
 

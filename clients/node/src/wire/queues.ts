@@ -67,7 +67,7 @@ export interface Settings {
   readonly maxAttempts?: number;
   /** The wait after a failure: `[base, max]`. It doubles with each attempt. */
   readonly backoff?: readonly [Duration, Duration];
-  /** A random addition to the wait, of up to this percentage. */
+  /** The maximum random addition to the wait after a failure, as a percentage of this wait. */
   readonly jitter?: number;
   readonly aging?: Duration;
   readonly maxlen?: number;

@@ -43,7 +43,7 @@ export interface Told<T> {
   claimed(job: Job<T>): void;
   ended(outcome: outcomes.Outcome<T>): void;
   lost(event: outcomes.JobEvent<T>): void;
-  /** The handler returned a function or a generator, so its code has not run. */
+  /** The handler returned a function or a generator (`what`) whose code has not run. */
   unrun(job: Job<T>, what: string): void;
   /** A handler has ended, so its slot is free. */
   freed(): void;

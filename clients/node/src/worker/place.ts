@@ -61,8 +61,8 @@ export class Server {
   }
 
   /**
-   * Ends the connection, because a late reply could be taken for the reply to another command. Makes waiting requests
-   * fail.
+   * Ends the connection, so that no late reply is taken for the reply to another command. Requests that wait for a
+   * reply fail.
    */
   close(): void {
     this.control.close();
@@ -92,8 +92,8 @@ export class Place {
   ) {}
 
   /**
-   * Connects to the server that has the key. In a cluster, connects to the address `at`. Without `at`, connects to the
-   * primary that the nodes name.
+   * Connects to the server that has the key. In a cluster, connects to the node at the address `at`. If `at` is not
+   * given, connects to the primary of the key's hash slot.
    */
   async open(key: string, at?: Address): Promise<Server> {
     const address = this.client.isCluster ? ((this.#nodes && at) ?? (await this.#find(slotOf(key)))) : undefined;

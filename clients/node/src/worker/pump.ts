@@ -1,9 +1,10 @@
 /**
- * Claims jobs from the queues of one slot, and reports their outcomes to the server.
+ * Claims jobs from the queues of one hash slot, and reports their outcomes to the server.
  *
- * While the queues have jobs, each turn is one round trip: outcomes of jobs, and a claim for free slots. If a claim
- * returns fewer jobs than it asked for, the queues are empty. The next claim then waits for jobs, on a connection of
- * its own. The pumps share the slots, so the worker decides when a pump claims, and for how many slots.
+ * While the queues have jobs, each turn is one round trip: outcomes of jobs, and a claim for as many jobs as the worker
+ * can still start. If a claim returns fewer jobs than it asked for, the queues are empty. The next claim then waits for
+ * jobs, on a connection of its own. All pumps share the worker's concurrency, so the worker decides when a pump claims,
+ * and how many jobs.
  */
 
 import { setTimeout as sleep } from "node:timers/promises";
@@ -308,7 +309,7 @@ export class Pump<T> {
     this.shared.go(this.connect());
   }
 
-  /** Ends the connections of the failed command. Before it reconnects, the pump asks again which node has the slot. */
+  /** Ends the connections of the failed command. Makes the pump ask which node has the slot before it reconnects. */
   #drop(error: Error, isShared = true): void {
     this.#troubles += 1;
     this.#asked = askedBy(error);
@@ -339,8 +340,8 @@ export class Pump<T> {
 }
 
 /**
- * Returns 0.1 s, 0.2 s … at most 3 s. Shortens the wait at random by up to a third, so that workers do not all
- * reconnect at once.
+ * Returns the wait before the pump reconnects. It is 0.1 s after the first error, and doubles with each further error,
+ * up to 3 s. It is shortened at random by up to a third, so that workers do not all reconnect at once.
  */
 const reconnectMs = (troubles: number): number => Math.min(3000, 100 * 2 ** Math.min(troubles - 1, 10)) * (1 - Math.random() / 3);
 

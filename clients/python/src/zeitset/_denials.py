@@ -24,7 +24,7 @@ class _Denial(NamedTuple):
     until: float
     check: Check
     call: Signature | None
-    """The denied call for several limits. None: the call was for one limit."""
+    """The denied call, if it was for several limits. None: the call was for one limit."""
     checks: Checks | None
 
 

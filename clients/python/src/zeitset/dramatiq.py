@@ -35,8 +35,8 @@ class ZeitsetBroker(Broker):
     """Takes a `client`, a `url`, or `parameters` of `redis.Redis`. The Redis key of a queue is `namespace`, ":" and its
     name.
 
-    `lease`: if a worker crashes, its messages are due again after this time. A message has the priority of its actor,
-    if the actor is declared in the process that sends the message.
+    `lease`: if a worker crashes, its messages are due again after this time. If the actor is
+    declared in the process that sends a message, the message has the priority of the actor.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class ZeitsetBroker(Broker):
             self._held.update(dict.fromkeys(jobs))
 
     def tell(self, call: Call[bool], job: Claimed) -> None:
-        """Reports a job. After a temporary error, dramatiq repeats the report."""
+        """Reports the outcome of a job with `call`. After a temporary error, dramatiq repeats the report."""
         is_ours = self.ask(call, _PATIENCE)
         with self._lock:
             was_held = job in self._held

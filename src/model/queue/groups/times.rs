@@ -1,4 +1,4 @@
-//! The times at which a group opens and at which it has a ready job.
+//! Two times of a group: when the group has a ready job, and when a claim can get a job of the group.
 
 use super::Groups;
 use crate::model::chunks::NIL;

@@ -393,7 +393,7 @@ impl Model {
         self.names().into_iter().filter_map(|group| Some((last(group)?, group.to_vec()))).min()
     }
 
-    /// Forgets the units of groups whose units are all available again, but of at most `most` groups.
+    /// Searches for groups whose units are all available again. Forgets the units of at most `most` such groups.
     fn forget(&mut self, most: usize, now: u64) {
         for _ in 0..most {
             let Some((_, group)) = self.first_units_back().filter(|(back, _)| *back <= now) else { return };

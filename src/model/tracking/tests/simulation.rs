@@ -55,7 +55,7 @@ struct Server {
     failing: BTreeSet<Name>,
     sweeps: bool,
     hurries: u32,
-    /// Since when, by the monotonic clock, the sweeper could have deleted each expired member.
+    /// For each expired member, the time by the monotonic clock from which on the sweeper could have deleted it.
     dead_since: BTreeMap<(Name, u8), Millis>,
     slices: u64,
     /// The number of slices that the tracker may run because of actions (two for each) and deleted members (one for

@@ -36,7 +36,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..120)
 }
 
-/// Returns the TTL with which a set of this name becomes dirty.
+/// Returns the TTL that a set of this name has when it becomes dirty.
 fn ttl(key: u8) -> Millis {
     u64::from(key / 2)
 }
