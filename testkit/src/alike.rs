@@ -24,7 +24,7 @@ pub struct Alike {
     /// The first point in time that the session printed: on the page, and in this run.
     first: Option<(u64, u64)>,
     numbers: HashMap<String, String>,
-    /// Tokens and times, in the order of their first output.
+    /// Tokens, and in `moments` times, both in the order of their first output.
     tokens: Vec<String>,
     moments: Vec<String>,
 }
