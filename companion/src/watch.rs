@@ -135,7 +135,7 @@ impl Watch {
         self.now.info.number("zeitset_jobs_longest_wait_ms").or_else(seen).unwrap_or_default()
     }
 
-    /// Returns the number of jobs in one state in all queues read.
+    /// Returns the number of jobs in one state. Counts the jobs of all queues that the program reads.
     pub fn total(&self, state: State) -> u64 {
         self.queues.values().map(|watched| watched.queue.count(state)).sum()
     }

@@ -11,7 +11,7 @@ struct Nginx {
 }
 
 impl Nginx {
-    /// Returns `None` if nginx is not installed.
+    /// Starts nginx with this `location` block. Returns `None` if nginx is not installed.
     fn start(location: &str) -> Option<Nginx> {
         let (port, folder) = (free_port(), std::env::temp_dir().join(format!("zeitset-nginx-{}", std::process::id())));
         std::fs::create_dir_all(&folder).expect("a folder");

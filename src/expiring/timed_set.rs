@@ -157,7 +157,7 @@ impl<'k> TimedSet<'k, Writing> {
     /// Returns the set and the number of its live members. O(1) if no member has expired, otherwise O(log N), however
     /// many members have expired.
     ///
-    /// The set must be unchanged, because this function may close the key and open it again.
+    /// Must be called before any change to the set, because this function may close the key and open it again.
     pub fn live_count(mut self, now: Millis) -> Result<(TimedSet<'k, Writing>, u64), Error> {
         if let Some(live) = self.live_count_at_hand(now) {
             return Ok((self, live));

@@ -1,8 +1,8 @@
 //! A collection of items in chunks. Each item has a `u32` number.
 //!
 //! A full `Vec` doubles its memory and copies all items. For a large `Vec`, this would pause the server. A push to
-//! this collection copies at most one chunk and the list of chunks. Chunks are allocated in full size and never
-//! move. Only the first chunk grows as needed, so a small collection takes little memory.
+//! this collection copies at most one chunk and the list of chunks. Only the first chunk grows as needed, so a small
+//! collection takes little memory. All other chunks are allocated in full size, so a push does not move them.
 //!
 //! The number of a removed item is used again. In a queue, the last item gets the number ([`Chunks::remove`]), so the
 //! memory shrinks with the number of jobs. In a board, the next new item gets the number (`board/slab.rs`).

@@ -207,9 +207,9 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
         }
     }
 
-    /// Lets a woken client wait behind `key`, which has woken an earlier client. `behind` contains the keys that follow
-    /// `key` in the client's own order. Some of these keys may have woken this client. If `key` has no job for this
-    /// client, the keys that have woken the client are checked again.
+    /// Makes a woken client wait until `key`, which has woken an earlier client, is checked. `behind` contains the keys
+    /// that follow `key` in the woken client's own order. If the check of `key` wakes no client, the keys in `behind`
+    /// that have woken this client are checked again.
     pub fn wait_behind(&mut self, key: &K, behind: &[K], client: Client) {
         let behind: Vec<_> = behind.iter().filter(|behind| self.is_woken(behind, client)).cloned().collect();
         if let Some(entry) = self.keys.get_mut(key) {

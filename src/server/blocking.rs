@@ -135,7 +135,8 @@ impl Context {
         }
     }
 
-    /// Redis 7.0: subscribes to the event loop, or unsubscribes. A subscription costs a little in every iteration.
+    /// Redis 7.0: if `watch` is true, subscribes to the events of the event loop, otherwise unsubscribes. A
+    /// subscription costs a little in every iteration.
     fn watch_loop(&self, watch: bool) {
         let event = RedisModuleEvent { id: raw::REDISMODULE_EVENT_EVENTLOOP, dataver: 1 };
         let callback = watch.then_some(before_sleep as _);

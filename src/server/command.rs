@@ -96,7 +96,7 @@ pub enum Access {
     Take = raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_ACCESS | raw::REDISMODULE_CMD_KEY_DELETE,
     /// Removes parts of the value.
     Delete = raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_DELETE,
-    /// Changes the value and returns it.
+    /// Changes the value, and replies with data from the value.
     Exchange = raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_ACCESS | raw::REDISMODULE_CMD_KEY_UPDATE,
 }
 

@@ -216,7 +216,7 @@ impl Context {
         check_replicated(command, key, status == raw::REDISMODULE_OK as c_int);
     }
 
-    /// Replicates a command. Returns `false` if the server does not know it.
+    /// Replicates a command. Returns `false` if the server does not know a command of this name.
     fn try_replicate(&self, command: &CStr, arguments: &[Str<'_>]) -> bool {
         let (ctx, command) = (self.as_ptr(), command.as_ptr());
         // A format with one letter per argument makes the server allocate only once.
@@ -261,7 +261,8 @@ impl Context {
     }
 }
 
-/// Checks in debug builds that the server has replicated a command about `key`.
+/// In debug builds, panics if `is_known` is false: the server did not replicate `command`, because it does not know the
+/// command's name.
 fn check_replicated(command: &CStr, key: Str<'_>, is_known: bool) {
     // tests/server/panics.rs makes a debug build panic here.
     debug_assert!(key.bytes() != b"zeitset:panic:during", "as ordered: %s%n");

@@ -64,7 +64,7 @@ pub enum ServerEvent<'a> {
     BecameReplica,
     /// A replica begins to load a dataset next to the one that it serves.
     LoadsAside,
-    /// The replica has dropped the dataset that it was loading aside.
+    /// The replica has dropped the dataset that it was loading next to the one that it serves.
     LoadAborted,
     /// The server has loaded a dataset from a file or a master.
     Loaded,

@@ -25,7 +25,7 @@ pub struct Alike {
     /// The first time in the output of the session: the time on the page, and the time printed in this run.
     first: Option<(u64, u64)>,
     numbers: HashMap<String, String>,
-    /// Tokens and times, in the order of their first output.
+    /// Tokens, and in `moments` times, both in the order of their first output.
     tokens: Vec<String>,
     moments: Vec<String>,
 }

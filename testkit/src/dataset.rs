@@ -68,7 +68,7 @@ impl Dataset {
     }
 }
 
-/// Waits until two servers have equal data.
+/// Waits until two servers have equal data. Fails the test if their data still differ after `PATIENCE`.
 #[track_caller]
 pub fn assert_same_data(one: &mut Client, other: &mut Client) {
     let start = Instant::now();

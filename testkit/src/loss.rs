@@ -12,7 +12,7 @@ pub enum Loss {
     Snapshot,
     /// A failover to a replica that lacks the latest writes.
     Failover,
-    /// RESTORE of earlier dumps. Newer keys are deleted.
+    /// FLUSHALL, and a RESTORE of earlier dumps.
     Restore,
 }
 

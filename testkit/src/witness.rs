@@ -40,7 +40,7 @@ pub struct Witness {
     read: String,
 }
 
-/// What a call sent to the observers.
+/// The commands and events that the observers got from one call.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Told {
     /// The replicated commands, without MULTI and EXEC.

@@ -34,7 +34,7 @@ const HEADER = /^(?:[a-z][a-z-]*: [^\n]*\n)+/;
 /** The syntax of a traceparent (W3C Trace Context). */
 const TRACEPARENT = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/;
 
-/** If there is a traceparent or a timeout, puts a header before the payload. */
+/** Returns the payload `body`. If there is a traceparent or a timeout, a header precedes the payload. */
 export function headed<T>(codec: Codec<T>, body: Buffer | string, traceparent?: string, timeout?: Duration): Buffer | string {
   let lines = "";
   if (traceparent !== undefined) {

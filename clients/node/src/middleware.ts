@@ -44,7 +44,7 @@ function wordsOf(address: string): number[] {
   return [...before!, ...Array<number>(8 - before!.length - after!.length).fill(0), ...after!];
 }
 
-/** A problem document (RFC 9457). The draft of the header fields defines its types. */
+/** A problem document (RFC 9457). The draft of the RateLimit header fields defines the types of problems. */
 interface Refusal {
   readonly type: string;
   readonly title: string;
@@ -179,8 +179,8 @@ const socketOf = ({ env }: HonoContext): string | undefined =>
   (env as { incoming?: { socket?: { remoteAddress?: string } } } | undefined)?.incoming?.socket?.remoteAddress;
 
 /**
- * `app.use(honoLimit(limiter))`, or in front of a route. The default `key` is the network of the client, and needs
- * @hono/node-server. With other servers, and behind a proxy, pass `key`.
+ * `app.use(honoLimit(limiter))`, or in front of a route. Responds 429 if a limit denies. By default, `key`
+ * returns the client's network. This requires @hono/node-server. With other servers, and behind a proxy, pass `key`.
  */
 export function honoLimit<Context extends HonoContext = HonoContext>(
   limits: Limiter | readonly Limiter[],

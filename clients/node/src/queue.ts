@@ -39,7 +39,7 @@ export class Queue<T = any> {
   /** The commands of each shard. If the queue has no shards, the only item is `calls`. */
   readonly #shards: readonly wire.QueueCalls<T>[];
   readonly #queueOf: (shard: number) => Queue<T>;
-  /** Has the same methods, but they return commands and do not send them: for `job.chain`. */
+  /** The same methods for `job.chain`: each returns its command instead of sending it. */
   readonly calls: wire.QueueCalls<T>;
 
   constructor(

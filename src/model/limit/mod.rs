@@ -143,7 +143,7 @@ impl Update {
     }
 }
 
-/// New bytes for a part of a string, from `at` on.
+/// The bytes to write into a string at index `at`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Patch {
     pub at: usize,
@@ -218,8 +218,8 @@ impl<'a> StoredLimit<'a> {
     }
 
     /// Refunds up to `units` units of one call. `until` is that call's [`charged_until`](Verdict::charged_until). Units
-    /// that are no longer in use cannot be refunded. For THROTTLE, returns an error: there, clients return units with a
-    /// negative quantity.
+    /// that are no longer in use cannot be refunded. Returns an error for a limit of THROTTLE, because THROTTLE
+    /// itself refunds units if its quantity is negative.
     ///
     /// Returns the number of refunded units, and the change.
     pub fn refund(self, now: Millis, units: u64, until: Millis) -> Result<(u64, Option<Update>), Foreign> {

@@ -35,7 +35,7 @@ pub(super) trait Item: Sized + 'static {
         0
     }
 
-    /// Whether trees of such items can store the serving order.
+    /// Whether a tree of items of this type can store the serving order.
     const SERVED: bool = true;
 
     /// Whether the tree of this item stores the serving order. If so, each item stores the best item of its subtree.

@@ -209,7 +209,8 @@ impl Database {
         }
     }
 
-    /// Ends the first postponement if its time has passed. Returns whether a postponement was ended.
+    /// If the earliest postponement of a visit has ended by `passed`, makes its set due again. Returns whether there
+    /// was such a postponement.
     pub fn resume_one(&mut self, passed: Millis) -> bool {
         let Some(first) = self.postponed.first_entry().filter(|first| first.key().0 <= passed) else { return false };
         let ((_, key), due) = first.remove_entry();

@@ -280,7 +280,8 @@ impl Tracking {
         Alarm::In(delay)
     }
 
-    /// Returns the delay until the next work. `None` if it exceeds the [`HORIZON`].
+    /// Returns the delay until a slice has work again. `None` if there is no work, or if the delay exceeds the
+    /// [`HORIZON`].
     fn next_delay(&self, now: Millis, need: Need) -> Option<Millis> {
         if need.hurries {
             return self.delay(now, now);

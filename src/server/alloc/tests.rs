@@ -12,7 +12,7 @@ proptest! {
         prop_assert_eq!((start + offset) % align, 0);
     }
 
-    /// Tests aligned blocks in real memory. The server's block may begin at any number of the memory.
+    /// Tests aligned blocks in real memory. The server's block may begin at any element of `memory`.
     #[test]
     fn the_servers_block_is_found_again(place in 0..64_usize, align in (4..8_u32).prop_map(|exponent| 1_usize << exponent)) {
         let mut memory = vec![0_usize; 64 + 32];

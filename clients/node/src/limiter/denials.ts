@@ -51,7 +51,10 @@ export class Denials {
     return limits.some(({ allowed, retryAfterMs }) => !allowed && retryAfterMs === 0) ? undefined : limits;
   }
 
-  /** Remembers a reply that denies. `forgotten`: the value of `this.forgotten` when the call was sent. */
+  /**
+   * Remembers a reply that denies, unless `forget` was called after the call was sent. `forgotten`: the value of
+   * `this.forgotten` when the call was sent. `among`: the whole reply, if the call was for several limits.
+   */
   add(key: string, cost: number, fields: Fields, forgotten: number, among?: Among): void {
     const toldMs = now();
     // The denial ends 1 ms early, because timers may fire early, and the server must decide about a caller that has

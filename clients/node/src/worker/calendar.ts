@@ -1,6 +1,6 @@
 /**
  * Cron expressions on the wall clock of a zone. clients/cron-cases.json defines what they mean, for Node.js and Python.
- * Pure.
+ * This module reads no clock and does no I/O.
  *
  * Five fields: minute, hour, day of the month, month, day of the week. If neither of the two fields for days begins
  * with `*`, a day has to match only one of them. If the clock is set forward and skips a time, the job runs later by

@@ -23,7 +23,7 @@ interface Held<T> {
 }
 
 export interface Options<T> {
-  /** Returns the name of the queue that has this key, or a shard with this key. */
+  /** Returns the name of the queue to which this key belongs. The key is the queue's own, or the key of a shard. */
   nameOf(key: string): string;
   /** Whether the server is a cluster, in which keys have slots. */
   readonly isCluster: boolean;

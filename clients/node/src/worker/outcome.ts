@@ -22,7 +22,7 @@ export interface Outcome<T> extends JobEvent<T> {
   readonly commands: readonly (readonly Word[])[];
   /** Whether this outcome makes the job a dead letter. */
   readonly isDead?: boolean;
-  /** If this may have been the last attempt: the command that asks whether the job is now a dead letter. */
+  /** The command that asks whether the job is now a dead letter. Only after a failure that may be the last attempt. */
   readonly look?: readonly Word[];
   /** Whether the attempt does not count. */
   readonly isFree?: boolean;

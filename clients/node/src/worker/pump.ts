@@ -53,7 +53,7 @@ export class Pump<T> {
   /** Whether the last claim returned fewer jobs than it asked for. */
   isDrained = false;
   #drainedMs = 0;
-  /** How many slots are reserved for the claim of a turn that is in flight. */
+  /** How many of the worker's slots are reserved for jobs of a claim that `turn` has sent. */
   reserved = 0;
   #isBeating = false;
   #beatMs = 0;

@@ -163,7 +163,8 @@ class Ahead:
             self._sweeping = False
 
     def pause(self) -> float | None:
-        """Returns how many seconds the sweep has to sleep. None: the sweep ends, because no units are held."""
+        """Returns how many seconds the sweep, which refunds unused units, has to sleep. None: the sweep ends, because
+        no units are held."""
         with self._lock:
             first = next(iter(self._stocks.values()), None)
             if first is None and not self._returns:

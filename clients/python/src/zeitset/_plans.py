@@ -145,8 +145,8 @@ def _shards(calls: QueueCalls, id: str, group: str | None) -> list[QueueCalls]:
 
 
 def _sought(calls: QueueCalls, id: str, group: str | None, ask: Callable[[QueueCalls], Call[T]]) -> Steps[T]:
-    """Returns the reply of the shard of the ID. If the job is not there, returns the reply of the first other shard
-    that has it."""
+    """Asks the ID's shard for a job. If this shard does not have the job, asks all other shards. Returns the reply
+    of the shard that has the job."""
     own, *others = _shards(calls, id, group)
     (found,) = yield [ask(own)]
     if not found and others:

@@ -55,7 +55,7 @@ def instant(value: Instant) -> str:
 
 
 class Rate(NamedTuple):
-    """How many units each window has."""
+    """A limit of units per window."""
 
     limit: int
     window_ms: int

@@ -69,8 +69,8 @@ def _address(uri: str) -> str:
 
 
 class ZeitsetStorage(Storage, MovingWindowSupport):
-    """`options`: parameters of `redis.Redis.from_url`. `client`: your own client, for example a RedisCluster. It
-    replaces the client for the URI.
+    """A storage for `limits`. `options`: parameters of `redis.Redis.from_url`. `client`: your own client, for example
+    a RedisCluster, which the storage then uses instead of the URI.
 
     `exact`: units become available again at the exact millisecond. Without `exact`, units of a limit above 100 are late
     by up to 1% of the window. With `exact`, a key has a slot for each millisecond in which units were taken.

@@ -28,7 +28,8 @@ Attributes = dict[str, "str | int"]
 
 
 class OpenTelemetry:
-    """`propagate`: each pushed job carries the `traceparent`, in a line before its JSON.
+    """Traces and metrics of queues and workers. With `propagate`, each pushed job carries the current `traceparent`,
+    in a line before its JSON.
 
     `tracer` and `meter` come from the global providers by default.
     """

@@ -174,7 +174,7 @@ fn it_takes_the_place_of_a_job_that_dies_by_nack() {
     }
 }
 
-/// No command runs when the lease expires, so the upkeep replaces the job with the push.
+/// No command runs when the lease expires. So the upkeep replaces the dead letter with the job that AGAIN has pushed.
 #[test]
 fn it_takes_the_place_of_a_job_that_dies_at_the_end_of_its_lease() {
     let mut pair = Pair::new();

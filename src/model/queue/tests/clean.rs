@@ -115,7 +115,7 @@ fn clean_looks_past_the_young_ones_but_not_without_end() {
     }
 }
 
-/// A job stores since when it waits only if no other field contains this time.
+/// A job stores the time at which it began to wait, unless another field contains this time.
 #[test]
 fn a_job_that_was_never_moved_takes_no_more_memory() {
     let held = |moved: bool| {
