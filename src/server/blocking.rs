@@ -69,7 +69,8 @@ lazy_static! {
     static ref BLOCKED: Shared<BlockedClients> = Shared::new(BlockedClients::default());
 }
 
-/// Redis 7.0: the client that is being served by its time-out callback.
+/// On Redis 7.0, the module serves a blocked client in the client's time-out callback. This is the client whose callback
+/// runs now.
 static SERVED: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
 fn wakes_by_name() -> bool {

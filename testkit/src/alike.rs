@@ -74,8 +74,8 @@ impl Alike {
         }
     }
 
-    /// Returns a command of the page with its tokens and times replaced by those of this run. On a page that has no
-    /// output yet, `TOKENn` and `MOMENTn` stand for the n-th token and the n-th time printed so far.
+    /// Returns a command of the page, with each token and time replaced by the one that this run printed in its place. If
+    /// the page shows no output yet, `TOKENn` and `MOMENTn` in a command stand for the n-th token and time of this run.
     pub fn command(&self, page: &str) -> String {
         let known = |piece: &str| self.numbers.get(piece).cloned().unwrap_or_else(|| piece.into());
         let mut command: String = pieces(page).into_iter().map(known).collect();

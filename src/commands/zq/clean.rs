@@ -2,7 +2,9 @@
 //!
 //! Removes jobs that are in the given state, oldest first, at most COUNT (default 1,000). To remove all of them, repeat
 //! the call until it returns 0. With GROUP, removes only jobs of that group. With OLDER, removes only jobs that have
-//! been in the state for at least that long. If the first 3,000 jobs are too young, the call returns an error.
+//! been in the state for at least that long. Ready and delayed jobs are in the
+//! order of their due times, so an old job may stand behind young ones. If the first 3,000 jobs are too young, the call
+//! returns an error.
 
 use crate::commands::args::{Args, Keyword, once};
 use crate::error::Error;

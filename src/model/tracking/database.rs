@@ -219,7 +219,7 @@ impl Database {
         true
     }
 
-    /// Marks an expiring set as dirty, because its marker is not valid. Tracks the set if it is untracked. `ttl` is the
+    /// Notes that an expiring set is dirty: its TTL is not its marker. Tracks the set if it is untracked. `ttl` is the
     /// current TTL of the set.
     pub fn note_dirty(&mut self, key: &[u8], ttl: Millis) {
         self.track_new(key, NEVER);

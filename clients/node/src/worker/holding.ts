@@ -1,4 +1,4 @@
-/** The jobs that a worker holds. Runs their handlers, extends their leases, and cancels the handlers of lost jobs. */
+/** Keeps the jobs that a worker holds: runs their handlers, extends their leases, cancels the handlers of lost jobs. */
 
 import { type Codec, decode, headerOf } from "../codec.js";
 import type { Reply, Word } from "../connection.js";

@@ -69,8 +69,8 @@ impl Tree {
         leaf.ids[at] = to;
     }
 
-    /// Updates the totals of members and heads for the row at `position`. `apply` adds the row or subtracts it. If the
-    /// next row has the same words, it is a head only without this row.
+    /// Updates the totals of members and heads for the row at `position`. `apply` adds the row or subtracts it. The first
+    /// of several rows with the same words is the head. So while this row is in the tree, such a next row is no head.
     fn count(&mut self, position: Position, apply: fn(Total, Total) -> Total) {
         let row = self.cursor(position);
         let is_head = row.before().is_none_or(|before| before.words() != row.words());
