@@ -54,8 +54,8 @@ impl<'a> Args<'a> {
         Ok(first)
     }
 
-    /// Parses `numkeys key [key ...]` and returns the keys. Returns an error if fewer than `behind` arguments per key,
-    /// plus `then`, follow the keys. The error texts are those of ZMPOP and EVAL.
+    /// Parses `numkeys key [key ...]` and returns the keys. After the keys, `behind` arguments for each key and `then`
+    /// more arguments must follow. If fewer follow, returns an error. The error texts are those of ZMPOP and EVAL.
     pub fn keys(&mut self, behind: usize, then: usize) -> Result<&'a [Str<'a>], Error> {
         let numkeys = integer(self.string()?.bytes()).filter(|&numkeys| numkeys > 0).ok_or(Error::NumKeys)?;
         let most = self.rest.len().saturating_sub(then) / (1 + behind);

@@ -2,7 +2,7 @@
 //!
 //! [`check`] opens a set for writing, restores its marker, and notes the time of the next check. In a slice of the
 //! sweeper, it also deletes expired members. A slice checks the due sets, longest overdue first, until its time is up.
-//! The slice reads the clock every few dozen deletions. If due sets remain, the next slice follows after a rest. A
+//! The slice reads the clock every few dozen deletions. If due sets remain, the next slice follows after a pause. A
 //! backlog makes slices more frequent but not longer. Together, the slices use at most the share of one core that
 //! the setting `sweep-max-duty` allows.
 //!
@@ -77,16 +77,16 @@ pub(super) fn run_slice(ctx: &mut Context) {
     let (busy, cpu) = (started.elapsed(), context::cpu_time().saturating_sub(cpu));
     let share = if ctx.has_child() { GENTLY } else { 1 };
     let duty = config::SWEEP_MAX_DUTY.get().div_ceil(share);
-    let rest = STATE.with(ctx, |Sweeper { pace, ended, stats }| {
+    let pause = STATE.with(ctx, |Sweeper { pace, ended, stats }| {
         stats.slices += 1;
         stats.cpu += cpu;
         stats.longest_slice = stats.longest_slice.max(busy);
-        let rested = ended.map_or(Duration::MAX, |ended| started.saturating_duration_since(ended));
+        let paused = ended.map_or(Duration::MAX, |ended| started.saturating_duration_since(ended));
         *ended = Some(started + busy);
         // Time beyond the budget, due to other processes or a suspended machine, does not count as work.
-        pace.rest(rested, cpu.max(busy.min(budget)), duty)
+        pace.pause(paused, cpu.max(busy.min(budget)), duty)
     });
-    tracker::end_slice(ctx, rest);
+    tracker::end_slice(ctx, pause);
     // The condition is needed because the server accepts a sample of 0 ms if the latency monitor is off (threshold 0).
     if busy >= Duration::from_millis(1) {
         ctx.add_latency(c"zeitset-sweep", u64::try_from(busy.as_millis()).unwrap_or(Millis::MAX));

@@ -18,8 +18,8 @@ const CHUNK: u64 = 64;
 /// If all members of a set have expired, and there are at most this many, the sweeper unlinks the set, and the server's
 /// background thread frees it. The sweeper first drains a larger set to this size, because freeing a million members
 /// would keep the background thread busy for a quarter of a second. Meanwhile, the thread would compete with the server
-/// for the memory allocator and, on few cores, for a core. If members are announced, the sweeper removes every member
-/// one by one.
+/// for the memory allocator and, on few cores, for a core. If `zexp.expired` events are on, the sweeper removes every
+/// member one by one.
 const UNLINKED_AT_ONCE: u64 = 1000;
 
 /// An open expiring set, or a missing key that can become one.
@@ -143,8 +143,8 @@ impl<'k> TimedSet<'k, Reading> {
 /// keyspace events. `sweep` replicates its own changes, and returns the events for the caller to send. A caller that
 /// opens an existing set for writing must call `commit` or `sweep`, unless the caller returns an error.
 impl<'k> TimedSet<'k, Writing> {
-    /// Opens a set to restore its marker and delete its expired members. Accepts only a set that has the marker or is
-    /// dirty (changed by plain commands), because no client has named the key.
+    /// Opens a set for the sweeper, which restores the marker and deletes expired members. Returns an error if the set
+    /// neither has the marker nor is dirty (changed by plain commands): it may be a plain sorted set.
     pub(super) fn to_check(ctx: &'k mut Context, name: Str<'k>) -> Result<TimedSet<'k, Writing>, Error> {
         TimedSet::of(Key::open_notouch(ctx, name), name, |ctx, _, ttl| tracker::is_dirty(ctx, name, ttl))
     }

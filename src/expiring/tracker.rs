@@ -210,7 +210,7 @@ pub(super) fn begin_slice(ctx: &Context) -> bool {
     may_sweep(ctx)
 }
 
-/// Does the rest of a slice's work until its time is up: removes entries of arriving slots, and continues a first scan.
+/// Does the remaining part of a slice's work until its time is up: removes entries of arriving slots, and continues a first scan.
 pub(super) fn walk_on(ctx: &Context, is_time_up: impl Fn() -> bool) {
     STATE.with(ctx, |tracker| {
         tracker.forget_on(&is_time_up);
@@ -218,10 +218,10 @@ pub(super) fn walk_on(ctx: &Context, is_time_up: impl Fn() -> bool) {
     });
 }
 
-/// Ends a slice. The next slice follows after at least `rest` ms.
-pub(super) fn end_slice(ctx: &Context, rest: Millis) {
+/// Ends a slice. The next slice follows after at least `pause` ms.
+pub(super) fn end_slice(ctx: &Context, pause: Millis) {
     STATE.with(ctx, |tracker| {
-        tracker.tracking.rest(context::now(), rest);
+        tracker.tracking.pause(context::now(), pause);
         tracker.attend(ctx);
     });
 }

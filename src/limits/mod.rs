@@ -20,7 +20,7 @@ impl From<Foreign> for Error {
     }
 }
 
-/// An open string that is a limit, or a missing key that can become one.
+/// An open key: a string with a limit, or a missing key in which a call can store a limit.
 pub struct Limit<'k, M: Mode> {
     text: Text<'k, M>,
     name: Str<'k>,

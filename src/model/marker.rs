@@ -39,8 +39,9 @@ const TOLERANCE: Millis = 10_000;
 const RESTORED: Millis = 5000;
 
 /// If all members of a set have expired, the TTL may be this far below and above the marker, in ms. The accepted range
-/// is 47.011 to 47.911 s after the highest score. It contains no whole second, because a limiter log also holds only
-/// past times, and programs give such a log a TTL of whole seconds after its highest score.
+/// is 47.011 to 47.911 s after the highest score. It contains no whole second, so that the module does not mistake a
+/// program's own rate-limit log for an expiring set: such a log also has only past scores, and a TTL of whole seconds
+/// after its highest score.
 const DEAD: (Millis, Millis) = (100, 800);
 
 /// Why a sorted set without the marker may still be an expiring set.

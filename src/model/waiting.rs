@@ -15,9 +15,9 @@
 //!
 //! A client may wait for several keys. When any of them wakes the client, the client checks its keys in its own order
 //! ([`Waiting::turn`]), and claims from the first key that has a job for it. One of these keys may have woken an
-//! earlier client that has not claimed yet. In this case, the later client waits behind this key
-//! ([`Waiting::wait_behind`]). If a job is left after the earlier client's claim, this key wakes the later client.
-//! If none is left, the keys that had woken the later client are checked again.
+//! earlier client that has not claimed yet. In this case, the later client waits for the end of the earlier client's
+//! claim ([`Waiting::wait_behind`]). If a job is left after this claim, the same key wakes the later client. If none is
+//! left, the module checks the keys that the later client has passed over.
 //!
 //! # When a key is checked
 //!
@@ -104,7 +104,8 @@ struct WokenClient {
 /// What a woken client does with one of its keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// The key has no job, or the server must not serve its clients now. The client goes on to its next key.
+    /// The key has no job, or the server must not serve the clients of this key now. The client goes on to its next
+    /// key.
     GoOn,
     /// The key may have a job for this client. The caller checks the queue for the client, and calls
     /// [`checked`](Waiting::checked).
@@ -137,8 +138,8 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
         self.keys.entry(key.clone()).or_default().clients.insert(client);
     }
 
-    /// Removes a client that does not claim from the key, because it disconnected, timed out, or is served from another
-    /// key. If this key has woken the client, the key is checked again for its other clients.
+    /// Removes a client from a key: the client has disconnected or timed out, or another key serves it. If this key has
+    /// woken the client, the key is checked again for its other clients.
     pub fn leave(&mut self, key: &K, client: Client, now: Millis) {
         if self.is_woken(key, client) {
             self.set_next(key, Some(now));
@@ -207,9 +208,9 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
         }
     }
 
-    /// Makes a woken client wait until `key`, which has woken an earlier client, is checked. `behind` contains the keys
-    /// that follow `key` in the woken client's own order. If the check of `key` wakes no client, the keys in `behind`
-    /// that have woken this client are checked again.
+    /// Makes `client` wait until the client that `key` has woken has claimed. `behind` contains the keys that follow
+    /// `key` in the order of `client`. If `key` then has no job for `client`, the keys in `behind` that have woken it
+    /// are checked again.
     pub fn wait_behind(&mut self, key: &K, behind: &[K], client: Client) {
         let behind: Vec<_> = behind.iter().filter(|behind| self.is_woken(behind, client)).cloned().collect();
         if let Some(entry) = self.keys.get_mut(key) {

@@ -33,7 +33,8 @@ impl Timer {
         Timer { task, armed: Shared::new(None) }
     }
 
-    /// Arms the timer to run the task once after `delay` ms. Replaces an earlier due time.
+    /// Arms the timer to run the task once after `delay` ms. If the timer is armed already, the new time replaces the
+    /// old one.
     pub fn arm(&'static self, ctx: &Context, delay: Millis) {
         self.disarm(ctx);
         let at = Instant::now() + Duration::from_millis(delay);

@@ -11,11 +11,12 @@
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
-/// The range of numbers that count as a current time: 2020 to 2100 in Unix ms. A page that needs a fixed time chooses
-/// a later time.
-const OUR_DAYS: std::ops::Range<u64> = 1_577_836_800_000..4_102_444_800_000;
+/// The range of numbers that count as a current time: 2020 to 2100 in Unix ms. A page of docs that needs a fixed time
+/// must use a later one.
+const CURRENT_TIMES: std::ops::Range<u64> = 1_577_836_800_000..4_102_444_800_000;
 
-/// The slack in ms. The time between two outputs may differ by at most this much between the page and this run.
+/// The tolerance in ms. A page prints two times; so does this run. The intervals between the two may differ by at most
+/// this much.
 const SLACK: u64 = 60_000;
 
 /// A comparison of a page with this run. It maps the times and tokens on the page to the times and tokens that this run
@@ -31,8 +32,8 @@ pub struct Alike {
 }
 
 impl Alike {
-    /// Begins another session. Forgets the first time that the last session printed, because the sessions of a page may
-    /// be from different days.
+    /// Begins another session. Forgets the first timestamp in the output of the last session, because the sessions of a
+    /// page may be from different days.
     pub fn next_session(&mut self) {
         self.first = None;
     }
@@ -96,7 +97,7 @@ fn moment(number: &str) -> Option<u64> {
         16 => number[..13].parse(),
         _ => return None,
     };
-    ms.ok().filter(|ms| OUR_DAYS.contains(ms))
+    ms.ok().filter(|ms| CURRENT_TIMES.contains(ms))
 }
 
 fn pieces(line: &str) -> Vec<&str> {

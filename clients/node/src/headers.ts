@@ -4,7 +4,7 @@
  * A limit in the header fields of a response. If Redis was away, `remaining` is undefined, and the fields show only the
  * policy.
  */
-export interface Told {
+export interface LimitState {
   readonly name: string;
   readonly limit: number;
   readonly windowMs: number;
@@ -16,7 +16,7 @@ export interface Told {
   readonly isDenied?: boolean;
 }
 
-export function headers(limits: readonly Told[]): Record<string, string> {
+export function headers(limits: readonly LimitState[]): Record<string, string> {
   const policies = limits.map(({ name, limit, windowMs, unit }) => {
     const quotaUnit = unit === undefined ? "" : `;qu=${quoted(unit)}`;
     return `${quoted(name)};q=${whole(limit)};w=${seconds(windowMs)}${quotaUnit}`;
@@ -24,19 +24,19 @@ export function headers(limits: readonly Told[]): Record<string, string> {
   const fields: Record<string, string> = { "RateLimit-Policy": policies.join(", ") };
   const known = limits.filter(({ remaining }) => remaining !== undefined);
   if (known.length > 0) {
-    fields["RateLimit"] = known.map((told) => `${quoted(told.name)};r=${free(told)};t=${effectiveWindow(told)}`).join(", ");
+    fields["RateLimit"] = known.map((limit) => `${quoted(limit.name)};r=${free(limit)};t=${effectiveWindow(limit)}`).join(", ");
   }
   const waits = known.filter(({ isDenied }) => isDenied).map(effectiveWindow);
   if (waits.length > 0) fields["Retry-After"] = `${Math.max(...waits)}`;
   return fields;
 }
 
-const free = ({ remaining = 0 }: Told): number => whole(remaining);
+const free = ({ remaining = 0 }: LimitState): number => whole(remaining);
 
 /** Returns `waitMs` in seconds, but at least the time for which the remaining units last at the policy's rate. */
-function effectiveWindow(told: Told): number {
-  const { windowMs, limit, waitMs = 0 } = told;
-  return Math.max(seconds(waitMs), whole(Math.ceil((seconds(windowMs) * free(told)) / limit)));
+function effectiveWindow(state: LimitState): number {
+  const { windowMs, limit, waitMs = 0 } = state;
+  return Math.max(seconds(waitMs), whole(Math.ceil((seconds(windowMs) * free(state)) / limit)));
 }
 
 /** Returns whole seconds, rounded up, so that a client waits long enough. */

@@ -3,7 +3,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { connectionOf, type RedisClient, type Reply } from "./connection.js";
 import { asError, CostTooHigh, passes, TimeoutError } from "./errors.js";
-import { headers, type Told } from "./headers.js";
+import { headers, type LimitState } from "./headers.js";
 import { Ahead } from "./limiter/ahead.js";
 import { Denials } from "./limiter/denials.js";
 import { PatientConnection } from "./limiter/patient.js";
@@ -98,11 +98,11 @@ export class Check {
 
   /** Returns the fields RateLimit-Policy and RateLimit and, if the call was denied, Retry-After. */
   headers(): Record<string, string> {
-    return headers([this.told()]);
+    return headers([this.state()]);
   }
 
   /** @internal */
-  told(): Told {
+  state(): LimitState {
     const { name, limit, windowMs, unit } = this.of;
     if (this.error) return { name, limit, windowMs, unit };
     const isDenied = this.retryAfterMs > 0;
@@ -127,7 +127,7 @@ export class Checks {
   }
 
   headers(): Record<string, string> {
-    return headers(this.checks.map((check) => check.told()));
+    return headers(this.checks.map((check) => check.state()));
   }
 }
 
@@ -176,7 +176,7 @@ export class Limiter {
       if (!connection.canSendOnce) throw new TypeError("for units ahead use ioredis: node-redis repeats commands where there is a Sentinel");
       this.#ahead = new Ahead(ahead, this.limit, holdMs, {
         take: async (key, units, onLate) => this.#send(this.take(key, units), {}, (reply) => onLate(wire.checked(reply))),
-        giveBack: (key, units, chargedUntilMs) => this.refund(key, units, chargedUntilMs),
+        refund: (key, units, chargedUntilMs) => this.refund(key, units, chargedUntilMs),
         denied: (key, cost, fields) => this.denials.add(key, cost, fields, this.denials.forgotten),
       });
     }

@@ -96,8 +96,8 @@ async function decide<Request>(
 }
 
 /**
- * Returns the fields, each after the value of an outer limit (`said`), so that a field lists both limits. `Retry-After`
- * replaces the value of the outer limit.
+ * Combines the header fields of this limit with the fields that an outer middleware has set (`said`). A field lists the
+ * value of the outer limit first. Only `Retry-After` replaces the outer value.
  */
 function joined(fields: Record<string, string>, said: (name: string) => unknown): Record<string, string> {
   const join = ([name, value]: [string, string]): [string, string] => {

@@ -298,8 +298,8 @@ export class Worker<T = any> extends EventEmitter<WorkerEvents<T>> {
   /**
    * Gives the free slots to the pumps. Pumps that expect jobs come first. While any pump expects jobs, the other pumps
    * claim again from time to time. If slots are left, pumps with empty queues wait for jobs. Each of these pumps gets a
-   * part of the slots that are left, so that all claims together do not exceed the free slots. If there are fewer slots
-   * than pumps, each pump still waits for one job.
+   * part of the slots that are left, but at least one slot. So the claims exceed the free slots only if there are more
+   * pumps than slots.
    */
   #share(): void {
     const isWorking = this.#phase === "working";

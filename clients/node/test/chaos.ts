@@ -19,7 +19,7 @@ import { fileURLToPath } from "node:url";
 import { Redis } from "ioredis";
 import { Queue } from "zeitset";
 import type { Payload } from "./support/chaos_worker.js";
-import { type Hold, judge, type Push, type Told } from "./support/ledger.js";
+import { type Hold, judge, type Push, type Report } from "./support/ledger.js";
 import { Pair } from "./support/pair.js";
 import type { Proxy } from "./support/proxy.js";
 import { until } from "./support/until.js";
@@ -56,14 +56,14 @@ interface Member {
   isEnding: boolean;
 }
 
-const told: Told[] = [];
+const reports: Report[] = [];
 const endedByThemselves: string[] = [];
 
 function start(library: string, proxy: Proxy): Member {
   const process = fork(fileURLToPath(new URL("support/chaos_worker.js", import.meta.url)), [library, proxy.url]);
   const member: Member = { library, proxy, process, isEnding: false };
-  process.on("message", (message: Told) => {
-    if (message.what !== "ended") told.push(message);
+  process.on("message", (message: Report) => {
+    if (message.what !== "ended") reports.push(message);
     else if (!member.isEnding) endedByThemselves.push(`${library}: ${message.error ?? "run() returned"}`);
   });
   process.on("exit", (code, signal) => {
@@ -197,7 +197,7 @@ const quick: Payload = { number: -1, ms: 0, cancelled: "throws", fails: false, c
 // A hold also ends when the last job of its group is removed.
 for (const group of GROUPS) await queue.push(quick, { id: group, group, delay: "1d" });
 await queue.push(quick, { id: "first" });
-await until("jobs run", () => told.some(({ what, id }) => what === "completed" && id === "first"));
+await until("jobs run", () => reports.some(({ what, id }) => what === "completed" && id === "first"));
 await direct.wait(1, 5000);
 const end = Date.now() + 1000 * seconds;
 const serverless = names.filter((name) => !/server|memory|failover/.test(name));
@@ -217,9 +217,9 @@ try {
 } finally {
   const stats = await queue.stats();
   assert.ok(stats);
-  const { figures, violations } = judge(told, pushes, holds, (earliestMs, latestMs) => pair.isInDoubt(earliestMs, latestMs), stats["expired"] as number);
+  const { figures, violations } = judge(reports, pushes, holds, (earliestMs, latestMs) => pair.isInDoubt(earliestMs, latestMs), stats["expired"] as number);
   const faults = [...counts.values()].reduce((sum, count) => sum + count, 0);
-  const count = (what: Told["what"]): number => told.filter((message) => message.what === what).length;
+  const count = (what: Report["what"]): number => reports.filter((message) => message.what === what).length;
   console.log(Object.fromEntries(counts));
   console.log({
     seconds, seed, faults, pushes: pushes.length, ...figures, troubles: count("trouble"), stale: count("stale"), acked: stats["acked"],
@@ -227,7 +227,7 @@ try {
   });
   // Prints jobs that are left, and their runs.
   for (const state of ["ready", "delayed", "claimed"] as const) {
-    for (const { id } of await queue.peek(state, { count: 5 })) console.log(Date.now(), await queue.get(id), told.filter((message) => message.id === id));
+    for (const { id } of await queue.peek(state, { count: 5 })) console.log(Date.now(), await queue.get(id), reports.filter((message) => message.id === id));
   }
   for (const member of members) member.isEnding = true;
   for (const clean of cleanups) await clean();

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Hold, judge, type Push, type Told } from "./support/ledger.js";
+import { type Hold, judge, type Push, type Report } from "./support/ledger.js";
 
 const pushed = { askedMs: 100_000, repliedMs: 100_100 };
 const PUSHES: Push[] = [
@@ -40,14 +40,14 @@ const cases: [violation: string | undefined, changed: Runs, dropped: number][] =
 
 for (const [violation, changed, dropped] of cases) {
   test(`the ledger notices ${violation ?? "nothing"}: ${JSON.stringify(changed)}, ${dropped} dropped`, () => {
-    const told: Told[] = PUSHES.flatMap(({ number, id }) => {
+    const reports: Report[] = PUSHES.flatMap(({ number, id }) => {
       const [claimedMs, overMs] = { ...RUNS, ...changed }[number] ?? [];
       if (claimedMs === undefined || overMs === undefined) return [];
-      const tell = (what: Told["what"], atMs: number): Told => ({ what, id, number, token: claimedMs * 1000, atMs, pid: 1 });
-      const ends = [tell("done", overMs), tell("over", overMs), tell("completed", overMs + 50)];
-      return [tell("begun", claimedMs), ...ends, ...(number === 3 ? [tell("hold", overMs), tell("retried", overMs + 100)] : [])];
+      const report = (what: Report["what"], atMs: number): Report => ({ what, id, number, token: claimedMs * 1000, atMs, pid: 1 });
+      const ends = [report("done", overMs), report("over", overMs), report("completed", overMs + 50)];
+      return [report("begun", claimedMs), ...ends, ...(number === 3 ? [report("hold", overMs), report("retried", overMs + 100)] : [])];
     });
-    const { violations } = judge(told, PUSHES, HOLDS, () => false, dropped);
+    const { violations } = judge(reports, PUSHES, HOLDS, () => false, dropped);
     const found = Object.entries(violations).filter(([, found]) => (typeof found === "number" ? found > 0 : found.length > 0));
     assert.deepEqual(found.map(([name]) => name), violation ? [violation] : []);
   });

@@ -92,7 +92,7 @@ withEach("headers tell of one limit and of several", async ({ redis }) => {
 test("header fields are what the draft asks", () => {
   const of = { name: "a \"b\"", limit: 10, windowMs: 60_000, unit: "content-bytes" };
   const fields = { allowed: true, limit: 10, chargedUntilMs: 0, retryAfterMs: 0, resetAfterMs: 1 };
-  const rate = (told: object): string | undefined => new Check({ ...fields, remaining: 5, ...told }, of).headers()["RateLimit"];
+  const rate = (changes: object): string | undefined => new Check({ ...fields, remaining: 5, ...changes }, of).headers()["RateLimit"];
   // In t seconds, the remaining units are used no faster than by the policy's rate.
   assert.equal(rate({}), '"a \\"b\\"";r=5;t=30');
   assert.equal(rate({ resetAfterMs: 45_001 }), '"a \\"b\\"";r=5;t=46');
@@ -147,9 +147,9 @@ withEach("no wait is told to a forced call", async ({ redis }) => {
 });
 
 test("header fields have no negative numbers", () => {
-  const told = { limit: 100, remaining: -20, resetAfterMs: 60_000, chargedUntilMs: 1 };
+  const debt = { limit: 100, remaining: -20, resetAfterMs: 60_000, chargedUntilMs: 1 };
   for (const denied of [{ allowed: false, retryAfterMs: -1 }, { allowed: true, retryAfterMs: 0 }]) {
-    const check = new Check({ ...told, ...denied }, { name: "tokens", limit: 100, windowMs: 60_000 });
+    const check = new Check({ ...debt, ...denied }, { name: "tokens", limit: 100, windowMs: 60_000 });
     assert.deepEqual(check.headers(), { "RateLimit-Policy": '"tokens";q=100;w=60', RateLimit: '"tokens";r=0;t=60' });
   }
 });

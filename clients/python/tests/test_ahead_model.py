@@ -15,7 +15,7 @@ import pytest
 
 from zeitset import _ahead, _deciding, _denials
 from zeitset._call import Call
-from zeitset._deciding import Decider, Landing, Steps
+from zeitset._deciding import Decider, AwaitReply, Steps
 from zeitset._limits import Check, LimiterCalls
 
 LIMIT, WINDOW_MS, CHECKS = 60, 200, 1500
@@ -112,8 +112,8 @@ class Process:
             if end.value.allowed:
                 self.world.handed_out.append((self.world.time if at is None else at, cost))
             return
-        if isinstance(found, Landing):
-            if not found.ahead.join(found.flight, lambda: self.world.later(0, lambda: self.step(decider, steps, cost))):
+        if isinstance(found, AwaitReply):
+            if not found.ahead.join(found.call, lambda: self.world.later(0, lambda: self.step(decider, steps, cost))):
                 self.step(decider, steps, cost)
         else:
             assert isinstance(found, Call)

@@ -1,4 +1,4 @@
-//! The layout of the terminal view: head, tabs, table, keys.
+//! The layout of the terminal view: header, tabs, table, and the line of keyboard commands.
 
 use super::keys::{Choice, View};
 use super::look::Look;

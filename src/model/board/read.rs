@@ -166,8 +166,8 @@ impl<'a> Range<'a> {
         })
     }
 
-    /// Returns the rank of `row`, which is at `position` of the board. `last` is the rank of the previous row, which
-    /// must have other words. For the first row of an iteration, `last` is `None`.
+    /// Returns the rank of `row`, which is at `position` of the board. `last` is the rank of the previous row. The
+    /// values of that row must differ from those of `row`. For the first row of an iteration, `last` is `None`.
     fn shared_rank(&self, row: Cursor<'a>, position: u64, last: Option<u64>, ranking: Ranking) -> u64 {
         let tree = &self.board.tree;
         let first_equal = || tree.rank(tree.seek(row.words(), |_| false));

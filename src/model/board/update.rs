@@ -5,7 +5,7 @@
 //!
 //! With KEEP n, a board has at most n members. When a member is added to a full board, the board removes its last
 //! member. If the new member itself would be the last, the board does not add it, and there is no effect to replicate.
-//! New values never remove a member that is already on the board.
+//! New values of a member never remove it from the board.
 
 use std::collections::HashSet;
 

@@ -170,8 +170,8 @@ impl Lifetime {
         Lifetime { until, linger: (window / 8).min(MOST) }
     }
 
-    /// Returns the new TTL (absolute, ms) of a key with the TTL `before`. Returns `before` itself if it is within the
-    /// lifetime.
+    /// Returns the new TTL (absolute, ms) of a key. Returns the TTL `before` itself if it is between `until` and
+    /// `until` + `linger`.
     pub fn expires_at(self, before: Option<Millis>) -> Millis {
         let latest = self.until + self.linger;
         before.filter(|before| (self.until..=latest).contains(before)).unwrap_or(latest)

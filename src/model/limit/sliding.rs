@@ -86,8 +86,8 @@ pub(super) fn refund(ring: Ring<'_>, now: Millis, units: u64, until: Millis) -> 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sliding<'a> {
     call: Call,
-    /// The time at which a unit taken now becomes available again. Settling the limit (see [`Assessed`]) makes all
-    /// other units available by this time, too.
+    /// The time at which a unit taken now becomes available again. After the limit is settled (see [`Assessed`]), no
+    /// other unit becomes available later than this.
     until: Millis,
     ring: Option<(Ring<'a>, Usage)>,
 }

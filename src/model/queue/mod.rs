@@ -176,7 +176,7 @@ pub struct Queue {
     /// The bytes of the values that jobs, notes and followers own.
     owned_bytes: usize,
     priorities: Priorities,
-    /// `None` if no group has a name or a hold, and GROUPCONCURRENCY, GROUPRATE and ORDERED are off.
+    /// `None` if no job has a group, no group is held, and GROUPCONCURRENCY, GROUPRATE and ORDERED are off.
     groups: Option<Box<Groups>>,
 }
 

@@ -27,7 +27,8 @@ pub(super) struct Return {
     /// in the future.
     pub first_deadline: Millis,
     pub job: u32,
-    /// Whether the entry is in a tree of all groups.
+    /// Whether the entry is in the tree that contains the jobs of all groups. If not, it is in the tree of the job's
+    /// own group.
     pub of_all_groups: bool,
 }
 
@@ -90,7 +91,7 @@ impl Queue {
         }
     }
 
-    /// Returns an element for each entry ([`Return`]) that a job needs. The element is the entry's `of_all_groups`.
+    /// Returns the `of_all_groups` of each entry ([`Return`]) that a job needs.
     fn entries(&self, slot: u32) -> &'static [bool] {
         let job = &self.jobs[slot];
         match (job.node.tree.second(), job.member()) {

@@ -98,8 +98,9 @@ impl Queue {
         firsts.filter(|&(time, part)| part == Part::All || time <= now).map(|(time, _)| time).min()
     }
 
-    /// Returns the number of jobs that the last effect left ready, delayed, claimed, spent or dead. A *spent* job is
-    /// claimed and becomes a dead letter when its lease expires. O(1).
+    /// Returns the number of jobs in each stored state: ready, delayed, claimed, spent, dead. Ignores changes of state
+    /// that only the passing of time has caused since the last effect. A *spent* job is claimed and becomes a dead
+    /// letter when its lease expires. O(1).
     pub fn stored_states(&self) -> [u64; STORED_STATES] {
         let count = |tree| self.count_all(tree);
         [

@@ -444,7 +444,7 @@ impl Queue {
         slot
     }
 
-    /// Removes a job. If a push waits behind the job, the push becomes a job.
+    /// Removes a job. If a push with AGAIN waits for the end of the job's run, the push becomes a job.
     fn leave(&mut self, slot: u32, at: Millis) {
         let Some(follower) = self.take_follower(slot).filter(|_| self.has_push_numbers()) else {
             return self.discard(slot, at);

@@ -63,17 +63,16 @@ impl Queue {
         if is_free(next) { next } else { first_where(&is_free) }
     }
 
-    /// Returns the first time after `told` at which a job becomes a dead letter because its lease expires. The module
-    /// has announced the dead letters up to `told`. O(log n).
-    fn next_death(&self, told: Millis) -> Option<Millis> {
-        self.first_where(None, TreeId::Spent, |time| time > told)
+    /// Returns the first time after `announced` at which a job becomes a dead letter because its lease expires. O(log n).
+    fn next_death(&self, announced: Millis) -> Option<Millis> {
+        self.first_where(None, TreeId::Spent, |time| time > announced)
     }
 
-    /// Returns the number of jobs that became dead letters after `told` and up to `now` because their leases expired.
-    /// O(log n).
-    pub fn deaths(&self, told: Millis, now: Millis) -> u64 {
+    /// Returns the number of jobs that became dead letters because their leases expired, after `announced` and up to
+    /// `now`. O(log n).
+    pub fn deaths(&self, announced: Millis, now: Millis) -> u64 {
         let expired = |at| self.count_in(None, &[TreeId::Spent], Part::Until, at);
-        expired(now).saturating_sub(expired(told))
+        expired(now).saturating_sub(expired(announced))
     }
 
     pub fn has_to_clean_up(&self, now: Millis) -> bool {
@@ -98,9 +97,9 @@ impl Queue {
     }
 
     /// Returns the time at which the upkeep must act next, or `None` if it need not act. Assumes that no command
-    /// changes the queue. The returned time can be before `now`. The module has announced the dead letters up to
-    /// `told`. O(log n).
-    pub fn next_upkeep(&self, now: Millis, told: Millis) -> Option<Millis> {
+    /// changes the queue. The returned time can be before `now`. `announced`: the module has sent `zq.dead` for the dead
+    /// letters up to this time. O(log n).
+    pub fn next_upkeep(&self, now: Millis, announced: Millis) -> Option<Millis> {
         let now = now.min(MAX_NOW);
         let (most, ttl) = (self.settings.deadlen, self.settings.deadttl);
         let is_crowded = most > 0 && self.count(now, State::Dead) > most;
@@ -109,7 +108,7 @@ impl Queue {
         let ages = oldest.filter(|_| ttl > 0).map(|time| time.saturating_add(ttl));
         let forgotten = self.next_forgetting(now);
         let expired = self.first_expiry();
-        ages.chain(is_crowded.then_some(now)).chain(self.next_death(told)).chain(forgotten).chain(expired).min()
+        ages.chain(is_crowded.then_some(now)).chain(self.next_death(announced)).chain(forgotten).chain(expired).min()
     }
 
     /// Returns the time at which the upkeep must call [`settle`](Self::settle) for units of GROUPRATE.

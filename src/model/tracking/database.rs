@@ -94,7 +94,7 @@ pub struct Database {
     unread: usize,
     /// The dirty sets, with their TTL when they became dirty.
     dirty: BTreeMap<Box<[u8]>, Millis>,
-    /// The dirty sets, ordered by their TTL in `dirty`.
+    /// The same sets as in `dirty`, in the order of their TTLs.
     ttls: BTreeSet<(Millis, Box<[u8]>)>,
     /// The sets whose check is postponed, each with its due time. A key of this map is the time of the next check,
     /// measured in [`Tracking::passed`](super::Tracking::passed), and the name of the set.
@@ -174,7 +174,8 @@ impl Database {
         self.order.first().map(|&(due, _)| due)
     }
 
-    /// Returns the earliest due time of all sets, but ignores blocks with a set that is due at or before `moment`.
+    /// Returns the earliest due time after `moment`, but skips each block that also contains a set due at or before
+    /// `moment`. So the result may be too late.
     pub fn next_due_after(&self, moment: Millis) -> Option<Millis> {
         self.order.range((moment + 1, 0)..).next().map(|&(due, _)| due)
     }
@@ -219,8 +220,8 @@ impl Database {
         true
     }
 
-    /// Notes that an expiring set is dirty: its TTL is not its marker. Tracks the set if it is untracked. `ttl` is the
-    /// current TTL of the set.
+    /// Notes that plain commands have changed an expiring set, so its TTL has to be restored. Tracks the set if it is
+    /// untracked. `ttl` is the current TTL of the set.
     pub fn note_dirty(&mut self, key: &[u8], ttl: Millis) {
         self.track_new(key, NEVER);
         self.clean(key);

@@ -61,7 +61,7 @@ pub enum Outcome {
     Unknown,
 }
 
-/// What the sweeper needs from its next slice of time.
+/// What the sweeper's next slice of work is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Need {
     /// Whether this server may delete expired members now.
@@ -84,7 +84,7 @@ pub struct Tracking {
     /// The time that has passed since the start, not counting steps of the wall clock.
     passed: Millis,
     /// No slice runs before this time, measured in [`Tracking::passed`].
-    rests_until: Millis,
+    paused_until: Millis,
     /// The wall clock time at which the armed timer fires.
     armed: Option<Millis>,
 }
@@ -269,10 +269,10 @@ impl Tracking {
         self.armed = None;
     }
 
-    /// Notes the end of a slice of the sweeper's work. The next slice begins after at least `rest` ms.
-    pub fn rest(&mut self, now: Millis, rest: Millis) {
+    /// Notes the end of a slice of the sweeper's work. The next slice begins after at least `pause` ms.
+    pub fn pause(&mut self, now: Millis, pause: Millis) {
         self.observe(now);
-        self.rests_until = self.passed + rest;
+        self.paused_until = self.passed + pause;
     }
 
     fn arm(&mut self, now: Millis, delay: Millis) -> Alarm {
@@ -292,11 +292,11 @@ impl Tracking {
         self.delay(now, due)
     }
 
-    /// Returns the delay until `due` or until the end of the sweeper's rest, whichever is later. `None` if it exceeds
+    /// Returns the delay until `due` or until the end of the sweeper's pause, whichever is later. `None` if it exceeds
     /// the [`HORIZON`].
     fn delay(&self, now: Millis, due: Millis) -> Option<Millis> {
-        let rest = self.rests_until.saturating_sub(self.passed);
-        let delay = due.saturating_sub(now).max(rest).max(1);
+        let pause = self.paused_until.saturating_sub(self.passed);
+        let delay = due.saturating_sub(now).max(pause).max(1);
         (delay <= HORIZON).then_some(delay)
     }
 

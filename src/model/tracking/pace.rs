@@ -1,26 +1,27 @@
-//! The rests between slices of work. The rests limit the work to a percentage of the time (the duty).
+//! The pauses between slices of work. The pauses limit the work to a percentage of the time (the duty).
 
 use crate::model::time::Millis;
 use std::time::Duration;
 
-/// If earlier rests were too long, the next rest is shorter, by at most this time in µs.
+/// If earlier pauses were too long, the next pause is shorter, by at most this time in µs.
 const CREDIT: i64 = 1000;
 
-/// Computes the rest after each slice. A slice takes only half a ms, but the server's timers have a resolution of 1 ms
-/// and fire up to about 1 ms late. So each rest makes up for the difference between earlier planned and actual rests.
+/// Computes how long the sweeper pauses after each slice. A slice takes only half a ms, but the server's timers have a
+/// resolution of 1 ms and fire up to about 1 ms late. So each pause makes up for the difference between planned and
+/// actual pauses before it.
 #[derive(Debug, Default)]
 pub struct Pace {
-    /// The owed rest in µs. Negative if earlier rests were too long.
+    /// The owed pause in µs. Negative if earlier pauses were too long.
     owed: i64,
 }
 
 impl Pace {
-    /// Returns the rest in ms after a slice, so that slices take at most `duty` percent of the time. The slice took
-    /// `busy`, and the rest before it `rested`.
-    pub fn rest(&mut self, rested: Duration, busy: Duration, duty: u32) -> Millis {
+    /// Returns how long to pause after a slice, in ms, so that slices take at most `duty` percent of the time. The
+    /// slice took `busy`, and the pause before it `paused`.
+    pub fn pause(&mut self, paused: Duration, busy: Duration, duty: u32) -> Millis {
         let micros = |span: Duration| i64::try_from(span.as_micros()).unwrap_or(i64::MAX);
         let owed = micros(busy.saturating_mul(100 - duty) / duty);
-        self.owed = self.owed.saturating_sub(micros(rested)).max(-CREDIT).saturating_add(owed);
+        self.owed = self.owed.saturating_sub(micros(paused)).max(-CREDIT).saturating_add(owed);
         Millis::try_from(self.owed / 1000).unwrap_or(0).max(1)
     }
 }
@@ -29,15 +30,15 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// Returns the share of time that slices of `busy` µs take, if each rest is longer than planned by `late` µs.
+    /// Returns the share of time that slices of `busy` µs take, if each pause is longer than planned by `late` µs.
     fn share(busy: u64, duty: u32, late: impl Fn(u64) -> u64) -> f64 {
-        let (mut pace, mut rested, mut works, mut rests) = (Pace::default(), u64::MAX, 0, 0);
+        let (mut pace, mut paused, mut works, mut pauses) = (Pace::default(), u64::MAX, 0, 0);
         for slice in 0..10_000 {
-            let rest = pace.rest(Duration::from_micros(rested), Duration::from_micros(busy), duty);
-            rested = rest * 1000 + late(slice);
-            (works, rests) = (works + busy, rests + rested);
+            let pause = pace.pause(Duration::from_micros(paused), Duration::from_micros(busy), duty);
+            paused = pause * 1000 + late(slice);
+            (works, pauses) = (works + busy, pauses + paused);
         }
-        works as f64 * 100.0 / (works + rests) as f64
+        works as f64 * 100.0 / (works + pauses) as f64
     }
 
     #[test]
@@ -52,7 +53,7 @@ mod tests {
 
     #[test]
     fn it_never_takes_more_and_never_goes_without_a_rest() {
-        // A rest lasts at least 1 ms.
+        // A pause lasts at least 1 ms.
         assert!(share(50, 25, |_| 0) < 5.0 && share(500, 90, |_| 0) < 34.0);
         for slice in [1, 10, 100] {
             // After a long idle time, slices are not more frequent than otherwise.
@@ -60,7 +61,7 @@ mod tests {
             assert!(share < 25.5, "{share}");
         }
         let mut pace = Pace::default();
-        assert_eq!(pace.rest(Duration::MAX, Duration::ZERO, 25), 1);
-        assert_eq!(pace.rest(Duration::ZERO, Duration::from_millis(300), 25), 899);
+        assert_eq!(pace.pause(Duration::MAX, Duration::ZERO, 25), 1);
+        assert_eq!(pace.pause(Duration::ZERO, Duration::from_millis(300), 25), 899);
     }
 }

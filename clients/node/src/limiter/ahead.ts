@@ -15,17 +15,17 @@ import type { Fields } from "../wire/limits.js";
 import { now } from "./clock.js";
 
 /** The most keys for which a limiter holds units at the same time. */
-const KEYS = 10_000;
+const MAX_KEYS = 10_000;
 
 /** The limiter, as `Ahead` uses it. */
 export interface Source {
   /** Asks the server for `units`. If the reply comes after the call has timed out, `onLate` gets it. */
   take(key: string, units: number, onLate: (fields: Fields) => void): Promise<Fields>;
-  giveBack(key: string, units: number, chargedUntilMs: number): Promise<unknown>;
+  refund(key: string, units: number, chargedUntilMs: number): Promise<unknown>;
   denied(key: string, cost: number, fields: Fields): void;
 }
 
-interface Rider {
+interface Waiter {
   readonly cost: number;
   readonly resolve: (fields: Fields) => void;
   readonly reject: (error: Error) => void;
@@ -41,22 +41,22 @@ class Stock {
   /** The end of the hold. */
   deadlineMs = 0;
   /** When `#sweep` checks the stock, to refund unused units. */
-  endsMs = 0;
-  /** The reply to the last call. `toldMs` is the time of the reply. */
-  told: Fields | undefined;
-  toldMs = 0;
+  sweepAtMs = 0;
+  /** The reply to the last call. `repliedMs` is the time of the reply. */
+  reply: Fields | undefined;
+  repliedMs = 0;
   /** The units that were available at the server at the last reply. */
   free = Infinity;
-  riders: Rider[] = [];
-  isFlying = false;
+  waiters: Waiter[] = [];
+  isCalling = false;
   resets = 0;
 
   constructor(readonly key: string) {}
 }
 
 export class Ahead {
-  readonly #most: number;
-  /** The held units of each key, in the order of `endsMs`, soonest first. */
+  readonly #maxUnits: number;
+  /** The held units of each key, in the order of `sweepAtMs`, soonest first. */
   readonly #stocks = new Map<string, Stock>();
   /** Requests to the server that have no reply yet. */
   readonly #pending = new Set<Promise<unknown>>();
@@ -69,27 +69,27 @@ export class Ahead {
     private readonly holdMs: number,
     private readonly source: Source,
   ) {
-    this.#most = Math.min(units, limit);
+    this.#maxUnits = Math.min(units, limit);
   }
 
-  /** Hands out held units. Returns undefined if too few are held. With `looking`, takes no units. */
-  take(key: string, cost: number, looking = false): Fields | undefined {
+  /** Hands out held units. Returns undefined if too few are held. With `isPeek`, takes no units. */
+  take(key: string, cost: number, isPeek = false): Fields | undefined {
     const stock = this.#stocks.get(key);
-    if (!stock?.told || stock.left < cost) return undefined;
+    if (!stock?.reply || stock.left < cost) return undefined;
     const time = now();
     if (time >= stock.deadlineMs) return undefined;
-    if (!looking) {
+    if (!isPeek) {
       stock.left -= cost;
       stock.used += cost;
     }
-    return answer(stock, stock.told, looking ? 0 : stock.told.chargedUntilMs, time);
+    return answer(stock, stock.reply, isPeek ? 0 : stock.reply.chargedUntilMs, time);
   }
 
   /** Takes units with the next call to the server, and waits for the reply. */
   ask(key: string, cost: number): Promise<Fields> {
     const stock = this.#stocks.get(key) ?? new Stock(key);
-    const reply = new Promise<Fields>((resolve, reject) => stock.riders.push({ cost, resolve, reject }));
-    if (!stock.isFlying) this.#track(this.#fly(stock));
+    const reply = new Promise<Fields>((resolve, reject) => stock.waiters.push({ cost, resolve, reject }));
+    if (!stock.isCalling) this.#track(this.#callAll(stock));
     return reply;
   }
 
@@ -111,75 +111,75 @@ export class Ahead {
   }
 
   /** Calls the server until no caller waits. */
-  async #fly(stock: Stock): Promise<void> {
-    stock.isFlying = true;
-    while (stock.riders.length > 0) await this.#call(stock);
-    stock.isFlying = false;
+  async #callAll(stock: Stock): Promise<void> {
+    stock.isCalling = true;
+    while (stock.waiters.length > 0) await this.#call(stock);
+    stock.isCalling = false;
   }
 
   async #call(stock: Stock): Promise<void> {
     const { key, resets } = stock;
     const sentMs = now();
-    if (sentMs < stock.deadlineMs) stock.want = Math.min(2 * (stock.want || 1), this.#most);
+    if (sentMs < stock.deadlineMs) stock.want = Math.min(2 * (stock.want || 1), this.#maxUnits);
     this.#return(stock);
-    const riders = boarding(stock);
-    const asked = riders.reduce((sum, { cost }) => sum + cost, 0);
+    const waiters = nextWaiters(stock);
+    const asked = waiters.reduce((sum, { cost }) => sum + cost, 0);
     // Holds at most half of the units that are left at the server, because other processes need units, too.
     const more = this.#isClosed ? 0 : Math.max(0, Math.min(stock.want - asked, this.limit - asked, Math.floor((stock.free - asked) / 2)));
     this.#keep(stock, sentMs + this.holdMs);
     let fields: Fields;
     try {
       fields = await this.source.take(key, asked + more, ({ allowed, chargedUntilMs }) => {
-        if (allowed && more > 0) this.#giveBack(key, more, chargedUntilMs);
+        if (allowed && more > 0) this.#refund(key, more, chargedUntilMs);
       });
     } catch (thrown) {
       // Also rejects the callers that came during the call. If they waited for another call, they might exceed their
       // timeout.
-      for (const rider of [...riders, ...stock.riders.splice(0)]) rider.reject(asError(thrown));
+      for (const waiter of [...waiters, ...stock.waiters.splice(0)]) waiter.reject(asError(thrown));
       return;
     }
     stock.free = Math.max(0, fields.remaining);
-    if (fields.allowed) return this.#land(stock, fields, riders, stock.resets === resets ? more : 0, sentMs);
+    if (fields.allowed) return this.#accept(stock, fields, waiters, stock.resets === resets ? more : 0, sentMs);
     stock.want >>= 1;
     stock.deadlineMs = 0;
     // The server may allow a call for fewer units, or reply with a shorter wait.
-    if (riders.length > 1 || more > 0) return void stock.riders.unshift(...riders);
-    const { cost } = riders[0] as Rider;
+    if (waiters.length > 1 || more > 0) return void stock.waiters.unshift(...waiters);
+    const { cost } = waiters[0] as Waiter;
     this.source.denied(key, cost, fields);
-    for (const rider of riders.concat(stock.riders.filter((other) => other.cost >= cost))) rider.resolve(fields);
-    stock.riders = stock.riders.filter((other) => other.cost < cost);
+    for (const waiter of waiters.concat(stock.waiters.filter((other) => other.cost >= cost))) waiter.resolve(fields);
+    stock.waiters = stock.waiters.filter((other) => other.cost < cost);
   }
 
-  #land(stock: Stock, fields: Fields, riders: readonly Rider[], more: number, sentMs: number): void {
+  #accept(stock: Stock, fields: Fields, waiters: readonly Waiter[], more: number, sentMs: number): void {
     const time = now();
-    Object.assign(stock, { told: fields, toldMs: time, left: more, deadlineMs: sentMs + this.holdMs });
+    Object.assign(stock, { reply: fields, repliedMs: time, left: more, deadlineMs: sentMs + this.holdMs });
     this.#keep(stock, stock.deadlineMs);
-    stock.used += riders.reduce((sum, { cost }) => sum + cost, 0);
-    for (const { resolve } of riders) resolve(answer(stock, fields, fields.chargedUntilMs, time));
+    stock.used += waiters.reduce((sum, { cost }) => sum + cost, 0);
+    for (const { resolve } of waiters) resolve(answer(stock, fields, fields.chargedUntilMs, time));
     if (this.#isClosed || time >= stock.deadlineMs) this.#return(stock);
-    const waiting = stock.riders;
-    stock.riders = [];
-    for (const rider of waiting) {
-      const held = this.take(stock.key, rider.cost);
-      if (held) rider.resolve(held);
-      else stock.riders.push(rider);
+    const waiting = stock.waiters;
+    stock.waiters = [];
+    for (const waiter of waiting) {
+      const held = this.take(stock.key, waiter.cost);
+      if (held) waiter.resolve(held);
+      else stock.waiters.push(waiter);
     }
   }
 
-  /** Refunds the held units that were not handed out. Returns whether any were handed out since the last call. */
+  /** Refunds the unused held units. Returns whether any units were handed out since the server's last reply. */
   #return(stock: Stock): boolean {
-    const { key, left, told, used } = stock;
-    if (left > 0 && told) {
-      this.#giveBack(key, left, told.chargedUntilMs);
-      stock.want = Math.min(used, this.#most);
+    const { key, left, reply, used } = stock;
+    if (left > 0 && reply) {
+      this.#refund(key, left, reply.chargedUntilMs);
+      stock.want = Math.min(used, this.#maxUnits);
     }
     stock.left = stock.used = 0;
     return used > 0;
   }
 
-  #giveBack(key: string, units: number, chargedUntilMs: number): void {
+  #refund(key: string, units: number, chargedUntilMs: number): void {
     // Units that cannot be refunded become available again when their window ends.
-    this.#track(this.source.giveBack(key, units, chargedUntilMs).catch(() => undefined));
+    this.#track(this.source.refund(key, units, chargedUntilMs).catch(() => undefined));
   }
 
   #track(promise: Promise<unknown>): void {
@@ -187,12 +187,12 @@ export class Ahead {
     void promise.finally(() => this.#pending.delete(promise));
   }
 
-  #keep(stock: Stock, endsMs: number): void {
+  #keep(stock: Stock, sweepAtMs: number): void {
     if (this.#isClosed) return;
-    stock.endsMs = endsMs;
+    stock.sweepAtMs = sweepAtMs;
     this.#stocks.delete(stock.key);
     this.#stocks.set(stock.key, stock);
-    if (this.#stocks.size > KEYS) {
+    if (this.#stocks.size > MAX_KEYS) {
       const [oldest] = this.#stocks.values();
       if (oldest) {
         this.#return(oldest);
@@ -206,21 +206,21 @@ export class Ahead {
     if (this.#timer) return;
     const [first] = this.#stocks.values();
     if (!first) return;
-    this.#timer = setTimeout(() => this.#sweep(), Math.max(1, first.endsMs - now()));
+    this.#timer = setTimeout(() => this.#sweep(), Math.max(1, first.sweepAtMs - now()));
     this.#timer.unref();
   }
 
   /**
-   * Refunds the unused units whose hold has ended. If any units of a key were used, keeps the key's stock, without
-   * units, for the length of another hold.
+   * Refunds the unused units whose hold has ended. If any units of a key were used, remembers how many for another
+   * hold, for the next call to the server. Otherwise forgets the key.
    */
   #sweep(): void {
     this.#timer = undefined;
     const time = now();
     for (const stock of this.#stocks.values()) {
-      if (stock.endsMs > time) break;
+      if (stock.sweepAtMs > time) break;
       const wasUsed = this.#return(stock);
-      if (wasUsed || stock.isFlying) this.#keep(stock, time + this.holdMs);
+      if (wasUsed || stock.isCalling) this.#keep(stock, time + this.holdMs);
       else this.#stocks.delete(stock.key);
     }
     this.#schedule();
@@ -228,18 +228,18 @@ export class Ahead {
 }
 
 /** Removes and returns the callers that the next call serves: the first caller, and as many others as may fit. */
-function boarding(stock: Stock): Rider[] {
+function nextWaiters(stock: Stock): Waiter[] {
   let sum = 0;
   let count = 0;
-  for (const { cost } of stock.riders) {
+  for (const { cost } of stock.waiters) {
     sum += cost;
     if (count > 0 && sum > stock.free) break;
     count += 1;
   }
-  return stock.riders.splice(0, count);
+  return stock.waiters.splice(0, count);
 }
 
-function answer(stock: Stock, told: Fields, chargedUntilMs: number, time: number): Fields {
-  const resetAfterMs = Math.max(1, Math.ceil(told.resetAfterMs - (time - stock.toldMs)));
-  return { ...told, remaining: Math.max(0, told.remaining) + stock.left, resetAfterMs, chargedUntilMs };
+function answer(stock: Stock, reply: Fields, chargedUntilMs: number, time: number): Fields {
+  const resetAfterMs = Math.max(1, Math.ceil(reply.resetAfterMs - (time - stock.repliedMs)));
+  return { ...reply, remaining: Math.max(0, reply.remaining) + stock.left, resetAfterMs, chargedUntilMs };
 }

@@ -39,8 +39,8 @@ export class Denials {
   }
 
   /**
-   * Looks up a call for several limits. If the limit of `key` has denied the same call, and still denies it, returns
-   * the replies that the server would give now.
+   * Looks up a call that checks several limits, one of them the limit of `key`. If this limit has denied the same call
+   * before and would still deny it, returns the replies that the server would give now.
    */
   among(key: string, call: string): readonly Fields[] | undefined {
     const denial = this.#find(key);

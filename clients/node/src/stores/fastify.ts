@@ -41,11 +41,11 @@ export function fastifyStore(client: RedisClient, name: string, options: StoreOp
     }
 
     incr(key: string, callback: Callback, timeWindow: number, max: number): void {
-      told(this.#counting.hit(key, max, timeWindow), callback);
+      respond(this.#counting.hit(key, max, timeWindow), callback);
     }
 
     read(key: string, callback: Callback, timeWindow: number, max: number): void {
-      told(this.#counting.look(key, max, timeWindow), callback);
+      respond(this.#counting.look(key, max, timeWindow), callback);
     }
 
     /** Returns a store for a route with its own settings. Its limits are separate. */
@@ -56,7 +56,7 @@ export function fastifyStore(client: RedisClient, name: string, options: StoreOp
   };
 }
 
-function told(hits: Promise<Hits>, callback: Callback): void {
+function respond(hits: Promise<Hits>, callback: Callback): void {
   hits.then(
     ({ hits, waitMs }) => callback(null, { current: hits, ttl: waitMs }),
     (thrown: unknown) => callback(asError(thrown)),

@@ -19,8 +19,8 @@ interface ThrottlerRecord {
  * `ThrottlerModule.forRoot({ throttlers: [{ ttl: 60_000, limit: 100 }], storage: new NestStorage(redis) })`
  *
  * A request above the limit starts a block of `blockDuration`, which is the `ttl` by default. With `blockDuration: 0`,
- * a client is admitted again as soon as units are available. A block never makes the limit larger: requests before the
- * block count for their `ttl`.
+ * a client is admitted again as soon as units are available. Requests before the block count for their `ttl`, even if
+ * the block ends earlier.
  */
 export class NestStorage {
   readonly #counting: Counting;
@@ -37,7 +37,7 @@ export class NestStorage {
     const name = `{${key}}`;
     const block = `${this.#counting.options.prefix ?? ""}${this.#counting.name}:${name}:blocked`;
     const known = this.#blocks.get(name, 1);
-    if (known) return told(limit + 1, known.resetAfterMs, known.retryAfterMs);
+    if (known) return record(limit + 1, known.resetAfterMs, known.retryAfterMs);
     const blocks = blockDuration > 0;
     const { forgotten } = this.#blocks;
     const [left, { hits, waitMs, check }] = await Promise.all([
@@ -45,18 +45,18 @@ export class NestStorage {
       this.#counting.hit(name, limit, ttl),
     ]);
     const resetMs = check?.resetAfterMs ?? ttl;
-    if (hits <= limit && left <= 0) return told(hits, resetMs, 0);
+    if (hits <= limit && left <= 0) return record(hits, resetMs, 0);
     // Units are available, but the client is still blocked. So this refunds the unit.
     if (hits <= limit && check) await this.#counting.of(limit, ttl).refund(name, 1, check);
     if (blocks && left <= 0) await this.#redis.send(block, ["SET", block, "1", "PX", `${Math.ceil(blockDuration)}`, "NX"]);
     const blockedMs = Math.max(hits <= limit ? 0 : waitMs, left > 0 ? left : blockDuration);
     const fields = { allowed: false, limit, remaining: 0, chargedUntilMs: 0, retryAfterMs: blockedMs, resetAfterMs: resetMs };
     if (this.#counting.options.remember !== false) this.#blocks.add(name, 1, fields, forgotten);
-    return told(limit + 1, resetMs, blockedMs);
+    return record(limit + 1, resetMs, blockedMs);
   }
 }
 
-const told = (totalHits: number, resetMs: number, blockedMs: number): ThrottlerRecord => ({
+const record = (totalHits: number, resetMs: number, blockedMs: number): ThrottlerRecord => ({
   totalHits,
   timeToExpire: Math.ceil(resetMs / 1000),
   isBlocked: blockedMs > 0,

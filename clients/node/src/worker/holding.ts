@@ -39,7 +39,7 @@ export interface Options<T> {
   backoffMs(job: Job<T>): number | undefined;
 }
 
-export interface Told<T> {
+export interface Reports<T> {
   claimed(job: Job<T>): void;
   ended(outcome: outcomes.Outcome<T>): void;
   lost(event: outcomes.JobEvent<T>): void;
@@ -56,7 +56,7 @@ export class Holding<T> {
 
   constructor(
     private readonly options: Options<T>,
-    private readonly tell: Told<T>,
+    private readonly reports: Reports<T>,
   ) {}
 
   get running(): number {
@@ -76,20 +76,20 @@ export class Holding<T> {
       const slot = isCluster ? slotOf(claimed.key) : undefined;
       job = new Job(claimed, nameOf(claimed.key), decode(codec, claimed.raw), headerOf(codec, claimed.raw), slot);
     } catch (thrown) {
-      this.tell.ended(outcomes.discarded(this.#unread(claimed), 0, asError(thrown)));
+      this.reports.ended(outcomes.discarded(this.#unread(claimed), 0, asError(thrown)));
       return;
     }
     const leaseEndsMs = sinceMs + this.options.leaseMs;
     const held: Held<T> = { job, startedMs: nowMs, leaseEndsMs, isRunning: true, isGivenUp: undefined };
     this.#held.set(job, held);
     this.#running += 1;
-    this.tell.claimed(job);
+    this.reports.claimed(job);
     void this.#run(held);
   }
 
   /** Returns a job to the queue before its handler has begun, so that another worker can run the job. */
   giveBack(claimed: wire.Claimed): void {
-    this.tell.ended(outcomes.released(this.#unread(claimed), 0));
+    this.reports.ended(outcomes.released(this.#unread(claimed), 0));
   }
 
   #unread(claimed: wire.Claimed): Job<T> {
@@ -114,9 +114,9 @@ export class Holding<T> {
     if (job.isDone) error = unrun = undefined;
     const counts = !held.isGivenUp || (held.isGivenUp === "lost" && job.isDone);
     if (!counts) this.settled(job);
-    else if (unrun !== undefined) this.tell.unrun(job, unrun);
-    else this.tell.ended(error ? this.#failed(held, error) : outcomes.completed(job, since(held)));
-    this.tell.freed();
+    else if (unrun !== undefined) this.reports.unrun(job, unrun);
+    else this.reports.ended(error ? this.#failed(held, error) : outcomes.completed(job, since(held)));
+    this.reports.freed();
   }
 
   #failed(held: Held<T>, error: Error): outcomes.Outcome<T> {
@@ -165,7 +165,7 @@ export class Holding<T> {
     for (const held of this.#held.values()) {
       if (!held.isRunning || held.isGivenUp) continue;
       held.isGivenUp = "released";
-      this.tell.ended((held.job.isDone ? outcomes.completed : outcomes.released)(held.job, since(held)));
+      this.reports.ended((held.job.isDone ? outcomes.completed : outcomes.released)(held.job, since(held)));
       held.job.cancel(new Stopped("the worker stops"));
     }
   }
@@ -174,7 +174,7 @@ export class Holding<T> {
     if (held.isGivenUp) return;
     held.isGivenUp = "lost";
     const error = new LeaseLost(`the lease of ${held.job.id} is lost`);
-    this.tell.lost({ job: held.job, ms: since(held), error });
+    this.reports.lost({ job: held.job, ms: since(held), error });
     held.job.cancel(error);
   }
 
@@ -183,7 +183,7 @@ export class Holding<T> {
     if (held.isGivenUp || held.job.isDone) return;
     held.isGivenUp = "timed out";
     const error = new TimeoutError(`ran longer than ${shortly(timeoutMs)}`);
-    this.tell.ended(this.#failed(held, error));
+    this.reports.ended(this.#failed(held, error));
     held.job.cancel(error);
   }
 }

@@ -67,7 +67,7 @@ export class Pump<T> {
   /** The number of errors since the last successful claim. */
   #troubles = 0;
   /** The outcomes that are still to be reported. */
-  #untold: outcomes.Outcome<T>[] = [];
+  #unreported: outcomes.Outcome<T>[] = [];
   #claims = 0;
   /** The node to which the slot is being moved. */
   #asked: Address | undefined;
@@ -87,7 +87,7 @@ export class Pump<T> {
 
   /** Adds the outcome of a job, to be reported. */
   ended(outcome: outcomes.Outcome<T>): void {
-    this.#untold.push(this.chores.andNext(outcome, this.shared.leaseMs));
+    this.#unreported.push(this.chores.andNext(outcome, this.shared.leaseMs));
   }
 
   hasBackoff(key: string): boolean {
@@ -99,7 +99,7 @@ export class Pump<T> {
    * hold too many jobs.
    */
   get repeated(): number {
-    return this.#untold.filter((outcome) => outcome.isRepeated).length;
+    return this.#unreported.filter((outcome) => outcome.isRepeated).length;
   }
 
   get mayClaim(): boolean {
@@ -117,7 +117,7 @@ export class Pump<T> {
 
   /** Whether no request is in flight, and no outcome is left to be reported. */
   get isIdle(): boolean {
-    return this.#untold.length === 0 && !this.isTurning && !this.#claiming;
+    return this.#unreported.length === 0 && !this.isTurning && !this.#claiming;
   }
 
   get isResting(): boolean {
@@ -127,13 +127,13 @@ export class Pump<T> {
   /** Reports outcomes, and claims up to `count` jobs, in one round trip. */
   turn(count: number): void {
     if (!this.isConnected || this.isTurning) return;
-    const again = this.#isResting ? this.#untold.filter((outcome) => outcome.isRepeated) : [];
-    const told = this.#untold.filter((outcome) => !again.includes(outcome));
-    this.#untold = again;
-    if (told.length > 0 || count > 0) this.shared.go(this.#turn(told, count));
+    const again = this.#isResting ? this.#unreported.filter((outcome) => outcome.isRepeated) : [];
+    const sending = this.#unreported.filter((outcome) => !again.includes(outcome));
+    this.#unreported = again;
+    if (sending.length > 0 || count > 0) this.shared.go(this.#turn(sending, count));
   }
 
-  async #turn(told: outcomes.Outcome<T>[], count: number): Promise<void> {
+  async #turn(sending: outcomes.Outcome<T>[], count: number): Promise<void> {
     this.isTurning = true;
     if (count > 0) this.#claiming = "turn";
     this.reserved = count;
@@ -141,15 +141,15 @@ export class Pump<T> {
     const hung = setTimeout(() => this.#unreserve(), PROMPT_MS);
     const epoch = this.#epoch;
     const sentMs = performance.now();
-    const [single, several] = [told.filter((o) => o.commands.length === 1), told.filter((o) => o.commands.length > 1)];
+    const [single, several] = [sending.filter((o) => o.commands.length === 1), sending.filter((o) => o.commands.length > 1)];
     const sent = single.map(({ commands, look }) => (look ? [...commands, look] : commands));
     const commands = [...sent.flat(), ...(count > 0 ? [this.#claim(count)] : [])];
     // One connection sends the commands in this order, so the claim sees the effects of the outcomes.
-    const transactions = several.map(async (o) => this.#told(o, await result(this.#link.transaction(o.commands)), epoch));
+    const transactions = several.map(async (o) => this.#onReplies(o, await result(this.#link.transaction(o.commands)), epoch));
     const replies = await result(commands.length > 0 ? this.#link.request(commands, "bytes") : Promise.resolve([]));
     let at = 0;
     for (const [n, outcome] of single.entries()) {
-      this.#told(outcome, replies instanceof Error ? replies : replies.slice(at, (at += sent[n]?.length ?? 0)), epoch);
+      this.#onReplies(outcome, replies instanceof Error ? replies : replies.slice(at, (at += sent[n]?.length ?? 0)), epoch);
     }
     await Promise.all(transactions);
     clearTimeout(hung);
@@ -215,10 +215,10 @@ export class Pump<T> {
   }
 
   /** Handles the replies to the commands of an outcome. The first command ends the claim. */
-  #told(outcome: outcomes.Outcome<T>, replies: readonly (Reply | Error)[] | Error, epoch: number): void {
+  #onReplies(outcome: outcomes.Outcome<T>, replies: readonly (Reply | Error)[] | Error, epoch: number): void {
     const reply = replies instanceof Error ? replies : (replies[0] ?? null);
     const hasEnded = reply instanceof Error ? reply : read(() => wire.ended(reply));
-    if (hasEnded instanceof Error) return this.#untellable(outcome, hasEnded, epoch);
+    if (hasEnded instanceof Error) return this.#notReported(outcome, hasEnded, epoch);
     const { job, ms, ending, commands, isRepeated } = outcome;
     const [others, [look]] = splitAt(replies as readonly (Reply | Error)[], commands.length);
     // The claim has ended even if a chained command has failed.
@@ -230,12 +230,12 @@ export class Pump<T> {
     if (!isStale && (outcome.isDead || isDead(look))) this.shared.announce("dead", event);
   }
 
-  #untellable(outcome: outcomes.Outcome<T>, error: Error, epoch: number): void {
+  #notReported(outcome: outcomes.Outcome<T>, error: Error, epoch: number): void {
     const { job, ms, commands } = outcome;
-    if (passes(error)) this.#untold.push({ ...outcome, isRepeated: true });
+    if (passes(error)) this.#unreported.push({ ...outcome, isRepeated: true });
     else if (commands.length > 1) {
       // The server refused a chained command, and therefore all commands of the MULTI.
-      this.#untold.push(outcomes.failed(job, ms, error, this.shared.backoffMs(job)));
+      this.#unreported.push(outcomes.failed(job, ms, error, this.shared.backoffMs(job)));
       return;
     }
     this.#trouble(error, epoch);

@@ -7,7 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Redis } from "ioredis";
 import { createClient } from "redis";
 import { type Job, Queue, Retry, Stopped, Worker } from "zeitset";
-import { HELD_MS, LEASE_MS, type Told } from "./ledger.js";
+import { HELD_MS, LEASE_MS, type Report } from "./ledger.js";
 
 export interface Payload {
   /** The number of the push. */
@@ -24,10 +24,10 @@ export interface Payload {
 
 if (process.send) {
   const [library, url = ""] = process.argv.slice(2);
-  const tell = (what: Told["what"], job?: Job<Payload>, error?: Error): void => {
+  const report = (what: Report["what"], job?: Job<Payload>, error?: Error): void => {
     const { id = "", token = 0, payload } = job ?? {};
     const number = payload?.number ?? -1;
-    process.send?.({ what, id, number, token, atMs: Date.now(), pid: process.pid, ...(error && { error: error.message }) } satisfies Told);
+    process.send?.({ what, id, number, token, atMs: Date.now(), pid: process.pid, ...(error && { error: error.message }) } satisfies Report);
   };
   const redis = library === "ioredis" ? new Redis(url, { lazyConnect: true }) : createClient({ url });
   redis.on("error", () => undefined);
@@ -36,7 +36,7 @@ if (process.send) {
   const run = async (job: Job<Payload>): Promise<void> => {
     const { ms, cancelled, fails, chains, holds } = job.payload;
     if (holds && job.attempt === 1) {
-      tell("hold", job);
+      report("hold", job);
       throw new Retry({ after: `${HELD_MS}ms`, hold: true });
     }
     if (fails && job.attempt === 1) throw new Error("the first attempt fails");
@@ -46,24 +46,24 @@ if (process.send) {
       if (cancelled === "throws") throw thrown;
       return;
     }
-    tell("done", job);
+    report("done", job);
     job.done();
     if (chains) job.chain(next.calls.push({ ...job.payload, chains: false }, { id: `${job.id}:next`, maxAttempts: 0 }));
   };
   const handler = async (job: Job<Payload>): Promise<void> => {
-    tell("begun", job);
+    report("begun", job);
     try {
       await run(job);
     } finally {
       // A worker that stops has released the job before its handler ends.
-      if (!(job.signal.reason instanceof Stopped)) tell("over", job);
+      if (!(job.signal.reason instanceof Stopped)) report("over", job);
     }
   };
   const worker = new Worker<Payload>(redis, "chaos", handler, { lease: `${LEASE_MS}ms`, grace: "2s", backoff: () => "200ms" });
-  for (const what of ["completed", "retried", "stale"] as const) worker.on(what, ({ job }) => tell(what, job));
-  for (const what of ["disconnected", "refused"] as const) worker.on(what, ({ error }) => tell("trouble", undefined, error));
+  for (const what of ["completed", "retried", "stale"] as const) worker.on(what, ({ job }) => report(what, job));
+  for (const what of ["disconnected", "refused"] as const) worker.on(what, ({ error }) => report("trouble", undefined, error));
   worker.run().then(
-    () => tell("ended"),
-    (error: Error) => tell("ended", undefined, error),
+    () => report("ended"),
+    (error: Error) => report("ended", undefined, error),
   ).finally(() => setTimeout(() => process.exit(), 100));
 }

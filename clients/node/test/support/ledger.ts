@@ -1,4 +1,4 @@
-/** The ledger of the chaos run: what workers told, and the rules. Pure. */
+/** The ledger of the chaos run: what workers reported, and the rules. Pure. */
 
 /** The lease of the workers. */
 export const LEASE_MS = 3000;
@@ -7,7 +7,7 @@ export const HELD_MS = 1000;
 /** The server's clock counts whole milliseconds. */
 const PRECISION_MS = 2;
 
-export interface Told {
+export interface Report {
   readonly what: "begun" | "done" | "over" | "hold" | "completed" | "retried" | "stale" | "trouble" | "ended";
   readonly id: string;
   /** The number of the job's push, which is in its payload. */
@@ -47,8 +47,8 @@ interface Run {
   readonly token: number;
   readonly claimedMs: number;
   readonly pid: number;
-  /** When the worker told each event of the run. */
-  readonly atMs: { [what in Told["what"]]?: number };
+  /** When the worker reported each event of the run. */
+  readonly atMs: { [what in Report["what"]]?: number };
 }
 
 /**
@@ -56,7 +56,7 @@ interface Run {
  * `dropped`: how many jobs the queue dropped because of their TTL.
  */
 export function judge(
-  told: readonly Told[],
+  reports: readonly Report[],
   pushes: readonly Push[],
   held: readonly Hold[],
   isInDoubt: (earliestMs: number, latestMs: number) => boolean,
@@ -64,7 +64,7 @@ export function judge(
 ) {
   const runs: Run[] = [];
   const byToken = new Map<number, Run>();
-  for (const { what, id, number, token, atMs, pid } of told) {
+  for (const { what, id, number, token, atMs, pid } of reports) {
     if (what === "begun") {
       const run: Run = { id, number, token, claimedMs: token / 1000, pid, atMs: {} };
       runs.push(run);
@@ -73,7 +73,7 @@ export function judge(
     const run = byToken.get(token);
     if (run) run.atMs[what] = atMs;
   }
-  const troubles = told.filter(({ what }) => what === "trouble");
+  const troubles = reports.filter(({ what }) => what === "trouble");
   runs.sort((a, b) => a.token - b.token);
   const runsOf = new Map<string, Run[]>();
   for (const run of runs) runsOf.set(run.id, [...(runsOf.get(run.id) ?? []), run]);

@@ -62,15 +62,15 @@ __all__ = [
 
 
 T = TypeVar("T")
-_RETURNING = 1.0
+_REFUND_TIMEOUT = 1.0
 """How long a limiter without a timeout may take to refund units, in seconds."""
 
-_holding: set[Limiter] = set()
+_limiters: set[Limiter] = set()
 
 
 @atexit.register
-def _give_back() -> None:
-    for limiter in list(_holding):
+def _refund_at_exit() -> None:
+    for limiter in list(_limiters):
         limiter.close()
 
 
@@ -114,7 +114,7 @@ class Limiter(Bound[LimiterCalls]):
         seconds = None if timeout is None else milliseconds(timeout) / 1000
         super().__init__(client if seconds is None else patient(client, seconds), calls)
         self._decider = Decider(calls, seconds, remember)
-        self._once = once(client, seconds or _RETURNING) if ahead else client
+        self._once = once(client, seconds or _REFUND_TIMEOUT) if ahead else client
 
     @property
     def policy(self) -> Policy:
@@ -157,12 +157,12 @@ class Limiter(Bound[LimiterCalls]):
                 Thread(target=self._sweep, args=(ahead,), daemon=True).start()
 
     def _sweep(self, ahead: Ahead) -> None:
-        _holding.add(self)
+        _limiters.add(self)
         try:
             drive(self._once, self._decider.sweep())
         finally:
             ahead.stop()
-            _holding.discard(self)
+            _limiters.discard(self)
 
 
 

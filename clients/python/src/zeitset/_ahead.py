@@ -15,11 +15,11 @@ from ._limits import Check, LimiterCalls
 from ._time import now
 
 _new = object.__new__
-_KEYS = 10_000
+_MAX_KEYS = 10_000
 """The most keys for which a limiter holds units at the same time."""
 
 
-class Return(NamedTuple):
+class Refund(NamedTuple):
     """Units to refund."""
 
     key: str
@@ -27,7 +27,7 @@ class Return(NamedTuple):
     charged_until_ms: int
 
 
-class Flight:
+class PendingCall:
     """A call that takes units ahead. Other callers for the same key wait for its reply."""
 
     def __init__(self, cost: int, units: int) -> None:
@@ -37,14 +37,14 @@ class Flight:
         self.wanted = 0
         """The sum of the costs of the waiting callers."""
         self.error: BaseException | None = None
-        self.landed = False
+        self.has_reply = False
         self.waiting: list[Callable[[], object]] = []
 
 
 class _Stock:
     """The held units of a key."""
 
-    __slots__ = ("check", "deadline", "ends", "flight", "left", "told", "used", "want")
+    __slots__ = ("call", "check", "deadline", "left", "replied", "sweep_at", "used", "want")
 
     def __init__(self) -> None:
         self.want = 1
@@ -54,32 +54,32 @@ class _Stock:
         """Units handed out since the last call."""
         self.check: Check | None = None
         """The reply to the last call."""
-        self.told = self.deadline = self.ends = 0.0
-        """Times in seconds, by the clock `now`. `told`: when the last reply arrived. `deadline`: the end of the hold.
-        `ends`: when the sweep, which refunds unused units, next checks this key."""
-        self.flight: Flight | None = None
+        self.replied = self.deadline = self.sweep_at = 0.0
+        """Times in seconds, by the clock `now`. `replied`: when the last reply arrived. `deadline`: the end of the hold.
+        `sweep_at`: when the sweep, which refunds unused units, next checks this key."""
+        self.call: PendingCall | None = None
 
 
 class Ahead:
     """The units that a limiter holds. Any thread may call the methods."""
 
     def __init__(self, calls: LimiterCalls) -> None:
-        self._most = min(calls.ahead or 1, calls.policy.limit)
+        self._max_units = min(calls.ahead or 1, calls.policy.limit)
         self._hold = (calls.hold_ms - 1) / 1000
         self._stocks: dict[str, _Stock] = {}
-        """The held units of each key. The key with the earliest `ends` comes first."""
-        self._returns: list[Return] = []
+        """The held units of each key. The key with the earliest `sweep_at` comes first."""
+        self._refunds: list[Refund] = []
         self.clear()
 
     def clear(self) -> None:
         """Forgets all units. Also replaces the lock: at a fork, another thread of the parent process may hold it."""
         self._lock = Lock()
         self._stocks.clear()
-        self._returns.clear()
+        self._refunds.clear()
         self._sweeping = False
 
-    def take(self, key: str, cost: int, *, looking: bool = False) -> Check | None:
-        """Hands out held units. Returns None if too few are held. With `looking`, takes no units."""
+    def take(self, key: str, cost: int, *, peek: bool = False) -> Check | None:
+        """Hands out held units. Returns None if too few are held. With `peek`, takes no units."""
         with self._lock:
             stock = self._stocks.get(key)
             if stock is None or stock.left < cost:
@@ -88,7 +88,7 @@ class Ahead:
             check = stock.check
             if time >= stock.deadline or check is None:
                 return None
-            if not looking:
+            if not peek:
                 stock.left -= cost
                 stock.used += cost
             # Copies the fields, because calling the constructor of a frozen dataclass would take four times as long.
@@ -96,53 +96,53 @@ class Ahead:
             fields = found.__dict__
             fields.update(check.__dict__)
             fields["remaining"] += stock.left
-            fields["reset_after_ms"] -= int((time - stock.told) * 1000)
-            if looking:
+            fields["reset_after_ms"] -= int((time - stock.replied) * 1000)
+            if peek:
                 fields["charged_until_ms"] = 0
             return found
 
-    def begin(self, key: str, cost: int) -> tuple[Flight, bool]:
+    def begin(self, key: str, cost: int) -> tuple[PendingCall, bool]:
         """Returns the call in flight, or a new call. Also returns whether the caller has to send the call."""
         with self._lock:
             stock = self._stocks.setdefault(key, _Stock())
-            if stock.flight is not None:
-                stock.flight.wanted += cost
-                return stock.flight, False
+            if stock.call is not None:
+                stock.call.wanted += cost
+                return stock.call, False
             if now() >= stock.deadline:
                 self._expire(key, stock)
             else:
                 stock.want *= 2  # the units were used up during the hold
-            stock.want = min(stock.want, self._most)
-            stock.flight = Flight(cost, max(cost, stock.want))
-            self._keep(key, stock, stock.flight.sent + self._hold)
-            return stock.flight, True
+            stock.want = min(stock.want, self._max_units)
+            stock.call = PendingCall(cost, max(cost, stock.want))
+            self._keep(key, stock, stock.call.sent + self._hold)
+            return stock.call, True
 
-    def join(self, flight: Flight, call: Callable[[], object]) -> bool:
-        """Returns True, and calls `call` when the reply arrives. If the reply has arrived already, returns False, and
-        does not call `call`."""
+    def join(self, call: PendingCall, wake: Callable[[], object]) -> bool:
+        """Returns True, and calls `wake` when the reply arrives. If the reply has arrived already, returns False, and
+        does not call `wake`."""
         with self._lock:
-            if not flight.landed:
-                flight.waiting.append(call)
-            return not flight.landed
+            if not call.has_reply:
+                call.waiting.append(wake)
+            return not call.has_reply
 
-    def land(self, key: str, flight: Flight, check: Check | None, error: BaseException | None = None) -> None:
+    def finish(self, key: str, call: PendingCall, check: Check | None, error: BaseException | None = None) -> None:
         """Handles the reply to the call: keeps the units that the call has taken, and wakes the waiting callers."""
         with self._lock:
-            flight.landed, flight.error = True, error
+            call.has_reply, call.error = True, error
             stock = self._stocks.get(key) or _Stock()
-            if stock.flight is flight:
-                stock.flight = None
+            if stock.call is call:
+                stock.call = None
             if check is not None and check.error is None:
                 if check.allowed:
                     self._expire(key, stock)
-                    stock.want = max(flight.units, min(flight.wanted, self._most))
-                    stock.left, stock.used = flight.units - flight.cost, flight.cost
-                    stock.check, stock.told, stock.deadline = check, now(), flight.sent + self._hold
+                    stock.want = max(call.units, min(call.wanted, self._max_units))
+                    stock.left, stock.used = call.units - call.cost, call.cost
+                    stock.check, stock.replied, stock.deadline = check, now(), call.sent + self._hold
                     self._keep(key, stock, stock.deadline)
                 else:
-                    stock.want = max(flight.units // 2, 1)
-        for call in flight.waiting:
-            call()
+                    stock.want = max(call.units // 2, 1)
+        for wake in call.waiting:
+            wake()
 
     def drop(self, key: str) -> None:
         """Forgets the held units of a key whose limit was reset."""
@@ -167,49 +167,49 @@ class Ahead:
         no units are held."""
         with self._lock:
             first = next(iter(self._stocks.values()), None)
-            if first is None and not self._returns:
+            if first is None and not self._refunds:
                 self._sweeping = False
                 return None
-            return 0.0 if first is None else max(first.ends - now(), 0.001)
+            return 0.0 if first is None else max(first.sweep_at - now(), 0.001)
 
-    def due(self) -> list[Return]:
+    def due(self) -> list[Refund]:
         """Removes and returns the unused units whose hold has ended. The caller refunds them."""
         with self._lock:
             time = now()
             while self._stocks:
                 key, stock = next(iter(self._stocks.items()))
-                if stock.ends > time:
+                if stock.sweep_at > time:
                     break
-                if self._expire(key, stock) or stock.flight is not None:
+                if self._expire(key, stock) or stock.call is not None:
                     self._keep(key, stock, time + self._hold)
                 else:
                     del self._stocks[key]
-            returns, self._returns = self._returns, []
-            return returns
+            refunds, self._refunds = self._refunds, []
+            return refunds
 
-    def drain(self) -> list[Return]:
+    def drain(self) -> list[Refund]:
         """Forgets and returns all units. The caller refunds them."""
         with self._lock:
             for key, stock in self._stocks.items():
                 self._expire(key, stock)
             self._stocks.clear()
-            returns, self._returns = self._returns, []
-            return returns
+            refunds, self._refunds = self._refunds, []
+            return refunds
 
     def _expire(self, key: str, stock: _Stock) -> bool:
         """Empties the stock, and adds its unused units to the units to refund. Returns whether any units were used."""
         if stock.left and stock.check is not None:
-            self._returns.append(Return(key, stock.left, stock.check.charged_until_ms))
+            self._refunds.append(Refund(key, stock.left, stock.check.charged_until_ms))
         was_used = stock.used > 0
         if was_used:
             stock.want = stock.used
         stock.left = stock.used = 0
         return was_used
 
-    def _keep(self, key: str, stock: _Stock, ends: float) -> None:
-        stock.ends = ends
+    def _keep(self, key: str, stock: _Stock, sweep_at: float) -> None:
+        stock.sweep_at = sweep_at
         self._stocks.pop(key, None)
         self._stocks[key] = stock
-        if len(self._stocks) > _KEYS:
+        if len(self._stocks) > _MAX_KEYS:
             oldest = next(iter(self._stocks))
             self._expire(oldest, self._stocks.pop(oldest))

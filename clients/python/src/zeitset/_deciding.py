@@ -12,7 +12,7 @@ from math import inf
 from typing import Any, TypeVar, Union
 from weakref import WeakSet
 
-from ._ahead import Ahead, Flight, Return
+from ._ahead import Ahead, PendingCall, Refund
 from ._call import Call
 from ._denials import Denials
 from ._limits import Check, Checks, LimiterCalls
@@ -24,18 +24,18 @@ T = TypeVar("T")
 log = logging.getLogger("zeitset")
 
 
-class Landing:
+class AwaitReply:
     """A step: the driver waits for the reply to another caller's call, but at most `seconds` (None: without limit)."""
 
-    def __init__(self, ahead: Ahead, flight: Flight, seconds: float | None) -> None:
+    def __init__(self, ahead: Ahead, call: PendingCall, seconds: float | None) -> None:
         self.ahead = ahead
-        self.flight = flight
+        self.call = call
         self.seconds = seconds
 
 
-Step = Union[Call[Any], list[Call[Any]], Landing, float]
+Step = Union[Call[Any], list[Call[Any]], AwaitReply, float]
 """What the driver does next: sends a command, sends several commands in one pipeline, waits for the reply to another
-caller's call (`Landing`), or sleeps for this number of seconds."""
+caller's call (`AwaitReply`), or sleeps for this number of seconds."""
 Steps = Generator[Step, Any, T]
 Part = Union[tuple["Decider", str], tuple["Decider", str, int]]
 
@@ -73,13 +73,13 @@ class Decider:
         while (known := self.known(key, cost)) is None:
             if ahead is None:
                 return (yield from self._ask(key, cost, cost))
-            flight, is_ours = ahead.begin(key, cost)
-            if is_ours:
-                return (yield from self._fly(ahead, key, flight))
+            call, is_new = ahead.begin(key, cost)
+            if is_new:
+                return (yield from self._call(ahead, key, call))
             try:
-                yield Landing(ahead, flight, None if end is None else max(end - now(), 0))
-                if flight.error is not None:
-                    raise flight.error
+                yield AwaitReply(ahead, call, None if end is None else max(end - now(), 0))
+                if call.error is not None:
+                    raise call.error
             except Exception as error:
                 if self.calls.on_error == "raise" or not is_away(error):
                     raise
@@ -88,7 +88,7 @@ class Decider:
 
     def peek(self, key: str, cost: int) -> Steps[Check]:
         self.calls.fits(cost)
-        held = None if self.ahead is None else self.ahead.take(key, cost, looking=True)
+        held = None if self.ahead is None else self.ahead.take(key, cost, peek=True)
         return held or (yield self.calls.peek(key, cost))
 
     def refund(self, key: str, units: int, check: Check | int) -> Steps[int]:
@@ -129,11 +129,11 @@ class Decider:
         ahead = self.ahead
         while ahead is not None and (pause := ahead.pause()) is not None:
             yield pause
-            yield from self._give_back(ahead.due())
+            yield from self._refund(ahead.due())
 
     def close(self) -> Steps[None]:
         if self.ahead is not None:
-            yield from self._give_back(self.ahead.drain())
+            yield from self._refund(self.ahead.drain())
 
     def after_fork(self) -> None:
         """Forgets all denials and units. The units belong to the parent process."""
@@ -149,25 +149,25 @@ class Decider:
             self.denials.note(key, cost, check, forgotten)
         return check
 
-    def _fly(self, ahead: Ahead, key: str, flight: Flight) -> Steps[Check]:
+    def _call(self, ahead: Ahead, key: str, call: PendingCall) -> Steps[Check]:
         try:
-            check = yield from self._ask(key, flight.cost, flight.units)
-            if flight.units > flight.cost and not check.allowed and check.error is None:
-                flight.units = flight.cost
-                check = yield from self._ask(key, flight.cost, flight.cost)
+            check = yield from self._ask(key, call.cost, call.units)
+            if call.units > call.cost and not check.allowed and check.error is None:
+                call.units = call.cost
+                check = yield from self._ask(key, call.cost, call.cost)
         except BaseException as error:
-            ahead.land(key, flight, None, error if isinstance(error, Exception) else None)
+            ahead.finish(key, call, None, error if isinstance(error, Exception) else None)
             raise
-        ahead.land(key, flight, check, check.error)
-        return replace(check, remaining=check.remaining + flight.units - flight.cost) if check.allowed else check
+        ahead.finish(key, call, check, check.error)
+        return replace(check, remaining=check.remaining + call.units - call.cost) if check.allowed else check
 
-    def _give_back(self, returns: list[Return]) -> Steps[None]:
+    def _refund(self, refunds: list[Refund]) -> Steps[None]:
         """Refunds units. Ignores errors, because the units become available again when their window ends."""
-        for key, units, charged_until_ms in returns:
+        for key, units, charged_until_ms in refunds:
             try:
                 yield self.calls.refund(key, units, charged_until_ms)
             except Exception as error:
-                log.debug("%d units of %r were not given back: %r", units, key, error)
+                log.debug("%d units of %r were not refunded: %r", units, key, error)
             else:
                 if self.denials is not None:
                     self.denials.forget(key)

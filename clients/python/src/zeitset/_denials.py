@@ -20,7 +20,7 @@ Signature = tuple[tuple[str, int], ...]
 
 class _Denial(NamedTuple):
     cost: int
-    told: float
+    replied: float
     until: float
     check: Check
     call: Signature | None
@@ -47,7 +47,7 @@ class Denials:
     def known(self, key: str, cost: int) -> Check | None:
         """Returns the denial of the key, if a call that costs `cost` is still denied."""
         denial = self._find(key)
-        return _later(denial.check, denial.told) if denial is not None and cost >= denial.cost else None
+        return _later(denial.check, denial.replied) if denial is not None and cost >= denial.cost else None
 
     def known_of_all(self, key: str, call: Signature) -> Checks | None:
         """Looks up a call for several limits. If the limit of `key` has denied the same call, and still denies it,
@@ -55,7 +55,7 @@ class Denials:
         denial = self._find(key)
         if denial is None or denial.checks is None or denial.call != call:
             return None
-        checks = tuple(_later(check, denial.told) for check in denial.checks.checks)
+        checks = tuple(_later(check, denial.replied) for check in denial.checks.checks)
         # If the wait of one limit is over, the decision of the server is no longer known.
         return Checks(False, checks) if all(check.allowed or check.retry_after_ms > 0 for check in checks) else None
 
@@ -65,11 +65,11 @@ class Denials:
         """Remembers a denial. `forgotten` is the value of `self.forgotten` before the call was sent."""
         if check.allowed or check.error or check.retry_after_ms <= 0:
             return
-        told = now()
+        replied = now()
         with self._lock:
             if forgotten == self.forgotten:
                 self._denials.pop(key, None)
-                self._denials[key] = _Denial(cost, told, told + min(check.retry_after_ms / 1000, self._most), check, call, checks)
+                self._denials[key] = _Denial(cost, replied, replied + min(check.retry_after_ms / 1000, self._most), check, call, checks)
                 if len(self._denials) > _REMEMBERED:
                     del self._denials[next(iter(self._denials))]
 
@@ -89,7 +89,7 @@ class Denials:
             return denial
 
 
-def _later(check: Check, told: float) -> Check:
-    passed = int((now() - told) * 1000)
+def _later(check: Check, replied: float) -> Check:
+    passed = int((now() - replied) * 1000)
     retry = max(check.retry_after_ms - passed, 0)
     return replace(check, retry_after_ms=retry, reset_after_ms=max(check.reset_after_ms - passed, retry))

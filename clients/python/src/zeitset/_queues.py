@@ -123,8 +123,8 @@ class QueueCalls:
 
         `ttl`: how long after its due time a worker may still get the job.
 
-        `again`: runs the job once more after the last push. Two runs never overlap. If a job of this id waits, that job
-        gets the payload and the TTL of this push. If a worker holds the job, this push waits until the job is done,
+        `again`: after this push, the job runs at least once. Two runs never overlap. If a job of this id waits, that
+        job gets the payload and the TTL of this push. If a worker holds the job, this push waits until the job is done,
         dead or cancelled. A later push replaces a push that waits.
 
         Jobs of a lower `priority` are served first. `max_attempts`: the number of deliveries after which the job

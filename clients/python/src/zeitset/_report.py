@@ -128,9 +128,9 @@ def read_replies(
             else:
                 events += [Event("error", each.job, error=first) for each in group]
         elif outcome.chained:
-            more, told, refused = _transaction(outcome, own, delay)
+            more, reported, refused = _transaction(outcome, own, delay)
             again += more
-            events += told
+            events += reported
             problem = refused or problem
         else:
             # For each outcome that was sent twice, assumes that the first report ended the claim.

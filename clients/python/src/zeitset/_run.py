@@ -70,8 +70,8 @@ def drive(client: Client, steps: Steps[T]) -> T:
             return run_all(client, step)
         if isinstance(step, float):
             return sleep(step)
-        landed = Event()
-        if step.ahead.join(step.flight, landed.set) and not landed.wait(step.seconds):
+        replied = Event()
+        if step.ahead.join(step.call, replied.set) and not replied.wait(step.seconds):
             raise NoReply(f"no reply within {step.seconds:g} s")
 
     try:
@@ -96,10 +96,10 @@ async def adrive(client: Client, steps: Steps[T]) -> T:
             return await arun_all(client, step)
         if isinstance(step, float):
             return await asyncio.sleep(step)
-        landed = asyncio.Event()
-        if step.ahead.join(step.flight, landed.set):
+        replied = asyncio.Event()
+        if step.ahead.join(step.call, replied.set):
             async with within(step.seconds):
-                await landed.wait()
+                await replied.wait()
 
     try:
         step = next(steps)

@@ -58,7 +58,7 @@ __all__ = [
 
 
 T = TypeVar("T")
-_RETURNING = 1.0
+_REFUND_TIMEOUT = 1.0
 """How long a limiter without a timeout may take to refund units, in seconds."""
 
 
@@ -102,7 +102,7 @@ class Limiter(Bound[LimiterCalls]):
         seconds = None if timeout is None else milliseconds(timeout) / 1000
         super().__init__(client if seconds is None else patient(client, seconds), calls)
         self._decider = Decider(calls, seconds, remember)
-        self._once: Any = once(client, seconds or _RETURNING) if ahead else client
+        self._once: Any = once(client, seconds or _REFUND_TIMEOUT) if ahead else client
         self._sweep: Task[None] | None = None
 
     @property
@@ -138,7 +138,7 @@ class Limiter(Bound[LimiterCalls]):
         if self._sweep is not None and not self._sweep.done():
             self._sweep.cancel()
             await asyncio_wait([self._sweep])
-        await self._return_all()
+        await self._refund_all()
 
     async def _drive(self, steps: Steps[T]) -> T:
         try:
@@ -146,15 +146,15 @@ class Limiter(Bound[LimiterCalls]):
         finally:
             ahead = self._decider.ahead
             if ahead is not None and ahead.start():
-                self._sweep = create_task(self._give_back())
+                self._sweep = create_task(self._run_sweep())
 
-    async def _give_back(self) -> None:
+    async def _run_sweep(self) -> None:
         try:
             await adrive(self._once, self._decider.sweep())
         finally:
-            await self._return_all()
+            await self._refund_all()
 
-    async def _return_all(self) -> None:
+    async def _refund_all(self) -> None:
         if (ahead := self._decider.ahead) is not None:
             ahead.stop()
             await adrive(self._once, self._decider.close())

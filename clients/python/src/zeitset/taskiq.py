@@ -56,7 +56,7 @@ class ZeitsetBroker(AsyncBroker):
         # The broker has its own connections, as `Worker` has. The client would repeat a claim whose reply got lost, and
         # the jobs of the first claim would wait until their leases expire.
         place = Place(self.client, queue_name)
-        self._claiming, self._telling = Link(place, _PATIENCE), Link(place, _PATIENCE)
+        self._claiming, self._reporting = Link(place, _PATIENCE), Link(place, _PATIENCE)
         self._held: dict[Claimed, None] = {}
         self._beating: asyncio.Task[None] | None = None
 
@@ -92,12 +92,12 @@ class ZeitsetBroker(AsyncBroker):
         held, self._held = self._held, {}
         for job in held:
             try:
-                await _ask(self._telling, self._claims.release(job))
+                await _ask(self._reporting, self._claims.release(job))
             except Exception as error:
-                log.warning("taskiq: %s was not given back, and waits for the end of its lease: %r", job.id, error)
+                log.warning("taskiq: %s was not released; its lease has to expire: %r", job.id, error)
         await super().shutdown()
         await self._claiming.close()
-        await self._telling.close()
+        await self._reporting.close()
         if self._owns_client:
             await self.client.connection_pool.disconnect()
 
@@ -108,7 +108,7 @@ class ZeitsetBroker(AsyncBroker):
         try:
             while True:
                 try:
-                    is_ours = await _ask(self._telling, self._claims.ack(job))
+                    is_ours = await _ask(self._reporting, self._claims.ack(job))
                     break
                 except Exception as error:
                     if not is_away(error) or now() > end:
@@ -124,7 +124,7 @@ class ZeitsetBroker(AsyncBroker):
             await asyncio.sleep(self._claims.beat)
             for jobs, call in self._claims.extend(list(self._held)):
                 try:
-                    found = await _ask(self._telling, call)
+                    found = await _ask(self._reporting, call)
                 except Exception as error:
                     log.warning("taskiq: a heartbeat failed: %r", error)
                     continue

@@ -54,12 +54,12 @@ fn memory_is_counted_as_it_is_and_follows_the_members() {
                 assert!(board.remove(name(board.len() as usize - 1, length).as_bytes()));
             }
             let held = usize::try_from(counting::held() - before).unwrap() + size_of::<Board>();
-            let told = board.memory_usage(0);
+            let reported = board.memory_usage(0);
             let case = format!("{left} of {dimensions} dimensions and {length} bytes");
-            assert!(told.abs_diff(held) <= held / 50 + 2000, "{told} told, {held} held for {case}");
+            assert!(reported.abs_diff(held) <= held / 50 + 2000, "{reported} reported, {held} held for {case}");
             let sampled = board.memory_usage(20);
-            let is_sampled_well = left < MEMBERS / 2 || sampled.abs_diff(told) <= told / 3;
-            assert!(is_sampled_well, "{sampled} by samples, {told} told for {case}");
+            let is_sampled_well = left < MEMBERS / 2 || sampled.abs_diff(reported) <= reported / 3;
+            assert!(is_sampled_well, "{sampled} by samples, {reported} reported for {case}");
             full = if left == MEMBERS { held } else { full };
             let most = if left > MEMBERS / 10 { full } else { full / 2 };
             assert!(held <= if left == 0 { 5000 } else { most }, "{held} held for {case}, {full} when full");

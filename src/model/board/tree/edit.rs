@@ -85,8 +85,8 @@ impl Tree {
         }
     }
 
-    /// Adds `change` to the total of a leaf in all its ancestors. If `is_first` is true, also copies the words of the
-    /// leaf's new first row to the ancestors' rows that begin with this leaf.
+    /// Adds `change` to the totals that the ancestors of a leaf store. If `is_first` is true, also copies the words of
+    /// the leaf's new first row to the ancestors' rows that begin with this leaf.
     fn update(&mut self, leaf: u32, change: Total, mut is_first: bool) {
         self.total = self.total.wrapping_add(change);
         let mut node_id = leaf;

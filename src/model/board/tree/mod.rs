@@ -210,7 +210,8 @@ impl Tree {
         }
     }
 
-    /// Returns the number of heads among the first `rows` rows of a leaf.
+    /// Returns how many of the first `rows` rows of a leaf are heads (rows whose values differ from those of the
+    /// previous row).
     fn heads_of(&self, leaf: u32, rows: usize) -> u32 {
         if rows == 0 {
             return 0;

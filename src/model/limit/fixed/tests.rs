@@ -173,7 +173,7 @@ proptest! {
         }
     }
 
-    /// Tests the waits that a peek and a refused call return after the window has changed.
+    /// Tests the waits that a peek and a refused call return after a call with another window length.
     #[test]
     fn a_call_after_the_reported_wait_is_allowed(
         limit in 1_u64..10, windows in (1_u64..2000, 1_u64..2000), used in 1_u64..10, cost in 1_u64..10, later in 0_u64..3000,

@@ -66,8 +66,8 @@ impl Key {
         self.ring().map_or(0, |ring| ring.len())
     }
 
-    /// Returns the string's units by time, from a linear scan and a sort. Omits the oldest slot: its units are the
-    /// difference to the total of an earlier slot, which is not in the string.
+    /// Returns the string's units by time, from a linear scan and a sort. Omits the oldest slot: to compute its units,
+    /// the function would need the total of the slot before it, which the string no longer has.
     fn units(&self) -> Vec<(Millis, u64)> {
         let Some(text) = &self.0 else { return Vec::new() };
         let number = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap());
@@ -418,7 +418,7 @@ fn unit_numbers_wrap_around_without_a_trace() {
     }
 }
 
-/// Returns numbers for hostile slots: small ones, those near the clock, and those near the limits.
+/// Returns numbers for hostile slots: small ones, those near the clock, those near `MAX_UNITS`, and random ones.
 fn hostile() -> impl Strategy<Value = u64> {
     prop_oneof![0_u64..5, START - 5..START + 5, MAX_UNITS - 2..MAX_UNITS + 2, any::<u64>()]
 }

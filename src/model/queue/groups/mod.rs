@@ -127,7 +127,7 @@ pub(super) struct Member {
 }
 
 impl Item for Member {
-    /// A claim takes a job from the trees of the job's group. So the trees of all groups need no serving order.
+    /// These trees need no serving order, because a claim takes a job from the trees of the job's own group.
     const SERVED: bool = false;
 
     fn node(&self) -> &JobNode {

@@ -242,8 +242,8 @@ fn a_group_costs_nothing_without_jobs() {
         queue.check();
         let full = usize::try_from(counting::held() - before).unwrap();
         assert!(full < GROUPS * 500, "{} bytes for a group and its job", full / GROUPS);
-        let told = queue.memory_usage();
-        assert!(told * 10 > full * 7 && told * 7 < full * 10, "{told} for {full}");
+        let reported = queue.memory_usage();
+        assert!(reported * 10 > full * 7 && reported * 7 < full * 10, "{reported} for {full}");
         for i in 0..GROUPS {
             assert!(queue.cancel(2, names[i * step % GROUPS].as_bytes()).is_some());
             if i == GROUPS / 2 {

@@ -256,7 +256,7 @@ impl Model {
         }
     }
 
-    /// Removes a job. If a push waits behind the job, the push becomes a job.
+    /// Removes a job. If a push with AGAIN waits for the end of the job's run, the push becomes a job.
     fn remove(&mut self, i: usize, now: u64) {
         let job = self.jobs.remove(i);
         let group = job.next.as_ref().map(|next| next.group.clone());
@@ -487,8 +487,8 @@ impl Model {
         Some(if next == now && self.is_held_up(now) { now + 1 } else { next })
     }
 
-    /// Returns when the upkeep must act next. The upkeep has sent `zq.dead` for all dead letters up to `told`.
-    pub fn next_upkeep(&self, now: u64, told: u64) -> Option<u64> {
+    /// Returns when the upkeep must act next. The upkeep has sent `zq.dead` for all dead letters up to `announced`.
+    pub fn next_upkeep(&self, now: u64, announced: u64) -> Option<u64> {
         let Settings { deadlen, deadttl, group_rate, .. } = self.settings;
         let dies = |j: &&ModelJob| j.place == Where::Dead || j.state(u64::MAX, &self.settings) == State::Dead;
         let deaths: Vec<u64> = self.jobs.iter().filter(dies).map(|j| j.time).collect();
@@ -499,7 +499,7 @@ impl Model {
         let is_settled = group_rate.is_some_and(|rate| longest <= round_up(now + rate.window, grid(rate)));
         let forgotten = self.first_units_back().map(|(back, _)| if is_settled { back + FORGOTTEN_AFTER } else { now });
         let expired = self.jobs.iter().filter_map(|j| j.upkeep(&self.settings)).min();
-        let deaths = too_old.chain(by_lease.filter(|&died| died > told)).chain(crowded.then_some(now));
+        let deaths = too_old.chain(by_lease.filter(|&died| died > announced)).chain(crowded.then_some(now));
         deaths.chain(forgotten).chain(expired).min()
     }
 

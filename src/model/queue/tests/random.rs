@@ -457,8 +457,8 @@ impl Run {
         assert_eq!(groups, model.groups(now));
         assert_eq!(queue.group_count(), groups.len());
         assert_eq!(queue.next_wake(now), model.next_wake(now));
-        for told in [0, now.saturating_sub(20), now] {
-            assert_eq!(queue.next_upkeep(now, told), model.next_upkeep(now, told));
+        for announced in [0, now.saturating_sub(20), now] {
+            assert_eq!(queue.next_upkeep(now, announced), model.next_upkeep(now, announced));
         }
         for now in [now, now + 100_000] {
             let mut clean = self.pair.primary.clone();

@@ -245,9 +245,9 @@ fn every_kind_of_job_is_counted_as_it_is() {
             }
             queue
         });
-        let (told, case) = (queue.memory_usage(), (groups, is_returned, is_bury));
+        let (reported, case) = (queue.memory_usage(), (groups, is_returned, is_bury));
         // MEMORY USAGE includes the overhead of the allocator. The counter of allocated bytes does not.
-        assert!(told >= bytes * 97 / 100 && told <= bytes * 112 / 100, "{told} for {bytes} of {case:?}");
+        assert!(reported >= bytes * 97 / 100 && reported <= bytes * 112 / 100, "{reported} for {bytes} of {case:?}");
     }
 }
 
@@ -273,8 +273,8 @@ fn the_units_of_groups_are_counted_as_they_are() {
             queue
         });
         assert_eq!((queue.len(), queue.group_count()), (0, GROUPS as usize));
-        let told = queue.memory_usage();
-        assert!(told >= bytes * 90 / 100 && told <= bytes * 130 / 100, "{told} for {bytes}, RATE {limit}");
+        let reported = queue.memory_usage();
+        assert!(reported >= bytes * 90 / 100 && reported <= bytes * 130 / 100, "{reported} for {bytes}, RATE {limit}");
     }
 }
 
@@ -338,8 +338,8 @@ fn another_backoff_is_refused_where_very_many_jobs_are_claimed() {
     queue.check();
 }
 
-/// If the queue is too long, a command refuses to change AGING. A replica applies the effect of such a change, because
-/// the master has allowed it.
+/// If the queue is too long, a command refuses to change AGING. A replica applies a replicated change of AGING to a
+/// queue of any length, because the master has allowed it.
 #[test]
 fn aging_of_a_long_queue_is_refused_where_it_is_set_and_only_there() {
     let mut queue = many(MOST_TOUCHED as u64, |_| 1);

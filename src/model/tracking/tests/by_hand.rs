@@ -17,9 +17,9 @@ fn with(due: Millis) -> Tracking {
     tracking
 }
 
-/// Ends a slice. The next slice follows after at least `rest` ms. Returns the timer request.
-fn after_slice(tracking: &mut Tracking, now: Millis, rest: Millis, need: Need) -> Alarm {
-    tracking.rest(now, rest);
+/// Ends a slice. The next slice follows after at least `pause` ms. Returns the timer request.
+fn after_slice(tracking: &mut Tracking, now: Millis, pause: Millis, need: Need) -> Alarm {
+    tracking.pause(now, pause);
     tracking.at_cron(now, need)
 }
 
@@ -94,10 +94,10 @@ fn a_slice_is_followed_by_a_rest_even_after_a_change() {
     tracking.database(0).track(b"more", NOW);
     assert_eq!(tracking.after_change(NOW + 2, || IDLE), Alarm::AsItIs);
     assert_eq!(tracking.at_cron(NOW + 101, HURRY), Alarm::AsItIs);
-    // If the clock steps back, the sweeper's rest does not get longer.
+    // If the clock steps back, the sweeper's pause does not get longer.
     assert_eq!(tracking.at_cron(NOW - 3_600_000, HURRY), Alarm::In(200));
     tracking.disarmed();
-    // The rest exceeds the horizon of the timer.
+    // The pause exceeds the horizon of the timer.
     assert_eq!(after_slice(&mut tracking, NOW - 3_600_000, 5000, HURRY), Alarm::AsItIs);
     assert!(!tracking.is_armed());
     assert_eq!(tracking.at_cron(NOW - 3_598_500, HURRY), Alarm::AsItIs);

@@ -58,8 +58,7 @@ struct Server {
     /// For each expired member, the time by the monotonic clock from which on the sweeper could have deleted it.
     dead_since: BTreeMap<(Name, u8), Millis>,
     slices: u64,
-    /// The number of slices that the tracker may run because of actions (two for each) and deleted members (one for
-    /// each).
+    /// The maximum number of slices so far: two for each action of the simulation, and one for each deleted member.
     reasons: u64,
 }
 
@@ -181,8 +180,8 @@ impl Server {
             }
         }
         self.hurries = self.hurries.saturating_sub(1);
-        let rest = self.random.random_range(1..15);
-        self.tracking.rest(self.wall, rest);
+        let pause = self.random.random_range(1..15);
+        self.tracking.pause(self.wall, pause);
         let alarm = self.tracking.at_cron(self.wall, self.need());
         self.obey(alarm);
     }

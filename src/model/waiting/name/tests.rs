@@ -1,4 +1,4 @@
-//! The names of waiting clients are in the slots of their keys.
+//! The name that a waiting client gets hashes to the cluster slot of its keys.
 
 use super::*;
 use proptest::prelude::*;
