@@ -25,7 +25,7 @@ pub fn measure(bench: &mut Bench, scripts: &Scripts, largest: usize) -> Vec<Grow
             bench,
             "members",
             "As a key grows",
-            "requests of the window, or members",
+            "members of the set, or requests in the window",
             decades(10).collect(),
             |members| {
                 // With many small keys, the measured calls hardly change the size of a key.

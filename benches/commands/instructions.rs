@@ -54,9 +54,9 @@ pub fn measure(bench: &mut Bench, contests: &[Contest], folder: &Path) -> String
     let ping: Vec<_> = (0..REQUESTS).map(|_| Request::of(&[redis::cmd("PING")])).collect();
     let _ = writeln!(
         text,
-        "`make bench-instructions` counts the instructions of a server inside callgrind, which gets {REQUESTS} \
-         requests for random keys, {PIPELINE} at a time. The server has {KEYS} keys. The figures include all work of \
-         the server: reading, parsing, replying. A PING takes {} instructions.",
+        "`make bench-instructions` runs a server inside callgrind and counts its instructions. The server gets \
+         {REQUESTS} requests for random keys, {PIPELINE} at a time. The server has {KEYS} keys. The figures include \
+         all work of the server: reading, parsing, replying. A PING takes {} instructions.",
         count(bench, &mut counter, &ping)
     );
     for contest in contests {

@@ -143,9 +143,9 @@ async function contest(label, contestants, run) {
 for (const concurrency of CONCURRENCIES) await contest(concurrency, contestants, (contestant) => contestant(concurrency));
 const customerOf = (job) => `customer:${job % CUSTOMERS}`;
 const fair = {
-  [`zeitset on node-redis ${version("redis")}, a group each`]: zeitset(nodeRedis, customerOf),
-  [`zeitset on ioredis ${version("ioredis")}, a group each`]: zeitset(redis, customerOf),
-  [`BullMQ ${version("bullmq")}, a queue and a worker each`]: bullmqQueues,
+  [`zeitset on node-redis ${version("redis")}, a group for each customer`]: zeitset(nodeRedis, customerOf),
+  [`zeitset on ioredis ${version("ioredis")}, a group for each customer`]: zeitset(redis, customerOf),
+  [`BullMQ ${version("bullmq")}, a queue and a worker for each customer`]: bullmqQueues,
 };
 await contest("customers", fair, (contestant) => contestant(OF_CUSTOMERS));
 

@@ -23,11 +23,12 @@ const SLACK: u64 = 60_000;
 /// printed.
 #[derive(Default)]
 pub struct Alike {
-    /// The first time in the output of the session: the time on the page, and the time printed in this run.
+    /// The first timestamp that the session printed: the one on the page, and the one of this run.
     first: Option<(u64, u64)>,
     numbers: HashMap<String, String>,
-    /// Tokens, and in `moments` times, both in the order of their first output.
+    /// The tokens that this run has printed, in the order of their first output.
     tokens: Vec<String>,
+    /// The timestamps that this run has printed, in the same order.
     moments: Vec<String>,
 }
 

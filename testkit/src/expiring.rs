@@ -61,7 +61,7 @@ pub fn assert_restored(client: &mut Client, key: &str, highest: i64) {
 }
 
 /// Waits until the module has scanned all keys of the server, and then until the sweeper has deleted a newly expired
-/// member. If an older expired member still exists then, the sweeper will never delete it.
+/// member. So if an older expired member still exists when this function returns, the module has overlooked it.
 #[track_caller]
 pub fn after_scan(client: &mut Client) {
     const WITNESS: &str = "test:witness";

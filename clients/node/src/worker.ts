@@ -2,8 +2,8 @@
  * Claims jobs, and runs a handler for each job.
  *
  * A pump claims jobs and reports their outcomes. Outside a cluster, a worker has one pump. In a cluster, a worker has a
- * pump for each slot of its queues, because all keys of a command must be in one slot. All pumps share the worker's
- * slots for jobs.
+ * pump for each slot of its queues, because all keys of a command must be in one slot. All pumps together start at most
+ * `concurrency` jobs at a time.
  */
 
 import { EventEmitter } from "node:events";

@@ -13,8 +13,9 @@ use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use redis::pipe;
 
-/// The maximum number of jobs that one call of ZQ.CLEAN removes, and the maximum number of calls per action.
+/// The maximum number of jobs that one call of ZQ.CLEAN removes.
 const CLEANED_AT_ONCE: u64 = 1_000;
+/// The maximum number of calls of ZQ.CLEAN per action.
 const CLEANINGS: u64 = 100;
 
 /// The maximum number of jobs in a form. A page lists fewer jobs.

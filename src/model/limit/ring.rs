@@ -160,7 +160,7 @@ pub struct Usage {
     pub first: usize,
     /// [`RingSlot::taken`] of the slot before `first`.
     pub before: u64,
-    /// The units in use: at most [`time::MAX`].
+    /// The number of units in use. It is at most [`time::MAX`], as all stored numbers are.
     pub units: u64,
 }
 

@@ -125,9 +125,9 @@ impl Queue {
         rate.is_some_and(|rate| self.rate_log.unsettled(rate, now)) || group_rate.is_some_and(of_groups)
     }
 
-    /// Makes each taken unit of RATE available again at most one window after `at`. For a limited number of groups,
-    /// does the same with the units of GROUPRATE, and forgets the units that are available again. Returns the number of
-    /// changed groups.
+    /// Limits the times at which taken units of RATE become available again to one window after `at`. For a limited
+    /// number of groups, does the same with the units of GROUPRATE, and forgets the units that are available again.
+    /// Returns the number of changed groups.
     pub(super) fn settle(&mut self, at: Millis) -> usize {
         if let Some(rate) = self.settings.rate {
             self.rate_log.settle(rate, at);

@@ -1,8 +1,8 @@
 //! The stored form of a queue (RDB, DUMP, digest), and the effects that rebuild a queue (AOF rewriting).
 //!
-//! The stored form is a sequence of numbers and byte strings. The order of the jobs ([`Queue::slots`]) does not depend
-//! on their slots, so equal queues have equal bytes. Optional numbers are stored as a bit mask, followed by the numbers
-//! whose bits are set. A new optional number gets the next bit.
+//! The stored form is a sequence of numbers and byte strings. [`Queue::slots`] lists the jobs in an order that does not
+//! depend on where they are in memory. So equal queues have equal bytes. Optional numbers are stored as a bit mask,
+//! followed by the numbers whose bits are set. A new optional number gets the next bit.
 //!
 //! RESTORE can pass any bytes to [`Queue::decode`]. So `decode` checks each number against its range and against other
 //! numbers. A length in the input never determines how much memory is allocated. Jobs must pass the same checks as jobs

@@ -88,8 +88,8 @@ pub struct Extras<'a> {
     pub claimed: Millis,
     /// The time of the last failure: a NACK, or the expiry of a lease.
     pub failed: Millis,
-    /// The time at which the job began to wait, because of a NACK with FREE, a RESCHEDULE or, with EVERY, an ACK or the
-    /// end of the TTL. 0 in all other cases.
+    /// The time at which the job began to wait, if a NACK with FREE or a RESCHEDULE made it wait. For a job with EVERY,
+    /// also if an ACK or the end of the TTL did. Otherwise 0.
     pub since: Millis,
     /// The worker of the last claim, at most [`MAX_WORKER`] bytes.
     pub worker: &'a [u8],

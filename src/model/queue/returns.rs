@@ -58,7 +58,8 @@ impl Item for Return {
 }
 
 impl Queue {
-    /// Adds the entries of a job. Must be called after the job entered its tree.
+    /// If a job needs entries in trees of returns ([`Return`]), adds them. Must be called after the job entered its own
+    /// tree.
     pub(super) fn link_return(&mut self, slot: u32) {
         let job = &self.jobs[slot];
         let Some(tree) = job.node.tree.second() else { return };
@@ -72,7 +73,7 @@ impl Queue {
         }
     }
 
-    /// Removes the entries of a job. Must be called before the job leaves its tree.
+    /// Removes a job's entries from the trees of returns. Must be called before the job leaves its own tree.
     pub(super) fn unlink_return(&mut self, slot: u32) {
         for &of_all_groups in self.entries(slot) {
             let entry = self.find_return(slot, of_all_groups);

@@ -210,8 +210,8 @@ impl Database {
         }
     }
 
-    /// If the earliest postponement of a visit has ended by `passed`, makes its set due again. Returns whether there
-    /// was such a postponement.
+    /// Of the sets whose check is postponed until `passed` or earlier, makes the first one due again. Returns false if
+    /// there is no such set.
     pub fn resume_one(&mut self, passed: Millis) -> bool {
         let Some(first) = self.postponed.first_entry().filter(|first| first.key().0 <= passed) else { return false };
         let ((_, key), due) = first.remove_entry();

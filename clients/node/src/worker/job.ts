@@ -107,8 +107,8 @@ export class Job<T> {
   }
 
   /**
-   * Declares that the work is done. The job is then acknowledged, even if the handler throws an error or the lease is
-   * lost.
+   * Declares that the work is done. The worker then sends an ACK, even if the handler throws an error later or the
+   * lease is lost. An ACK after the loss of the lease has no effect if another worker has the job.
    */
   done(): void {
     this.#isDone = true;

@@ -70,7 +70,7 @@ use table::GroupTable;
 const SETTLED_AT_ONCE: usize = 128;
 
 /// For each pushed or claimed job, [`Queue::forget_units`] clears at most this number of unit logs whose units are all
-/// available again. A claim adds a unit to only one log, so the number of such logs falls.
+/// available again. A claim fills at most one log. So logs are cleared faster than claims fill them.
 const FORGOTTEN_BY_USE: usize = 2;
 
 /// One claim, or one run of the upkeep, clears the unit logs of at most this number of groups.

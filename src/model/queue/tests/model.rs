@@ -109,7 +109,8 @@ impl ModelJob {
         self.ttl = self.ttl.map(|(ttl, _)| (ttl, due + ttl));
     }
 
-    /// Makes the job wait for its next occurrence, with the payload of the push behind it.
+    /// Makes the job wait for its next occurrence. If a push with AGAIN waits for the end of the job's run, the job
+    /// gets the payload and the TTL of this push.
     fn recur(&mut self, due: u64) {
         self.attempts = 0;
         if let Some(next) = self.next.take() {
@@ -119,7 +120,8 @@ impl ModelJob {
         self.count_from(due);
     }
 
-    /// Returns when the upkeep must act on the job: when the job has expired, or when the push behind it becomes a job.
+    /// Returns when the upkeep must act on the job: when the job has expired, or when a waiting push with AGAIN becomes
+    /// a job.
     fn upkeep(&self, s: &Settings) -> Option<u64> {
         let dies = self.place == Where::Claimed && self.back(s).is_none();
         match self.place {
