@@ -135,12 +135,19 @@ withEach("several queues: the first that has a job is served", async (place) => 
 
 withEach("heartbeats hold a job for longer than its lease", async (place) => {
   const queue = new Queue(place.redis, "jobs");
-  const { events } = work(place, "jobs", () => sleep(2500), { lease: "1s" });
+  const deadlines: number[] = [];
+  const { events } = work(place, "jobs", async (job) => {
+    deadlines.push(job.deadlineMs);
+    await sleep(2500);
+    deadlines.push(job.deadlineMs);
+  }, { lease: "1s" });
   await queue.push(1, { id: "long" });
   await until("it runs", async () => (await queue.stats())?.claimed === 1);
   work(place, "jobs", () => assert.fail("another worker got it"), { lease: "1s" });
   await until("it is done", () => events.length > 0);
   assert.deepEqual(events, ["completed long"]);
+  const [claimedUntilMs = 0, extendedUntilMs = 0] = deadlines;
+  assert.ok(extendedUntilMs > claimedUntilMs, "heartbeats update the job's deadline");
   assert.equal((await queue.stats())?.["expiredLeases"], 0);
 });
 

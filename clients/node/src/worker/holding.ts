@@ -154,7 +154,10 @@ export class Holding<T> {
           // A job that has ended since the heartbeat is not lost: its outcome is reported.
           if (!held?.isRunning) continue;
           if (deadlineMs === null) this.#lose(held);
-          else held.leaseEndsMs = sentMs + this.options.leaseMs;
+          else {
+            held.job.extendTo(deadlineMs);
+            held.leaseEndsMs = sentMs + this.options.leaseMs;
+          }
         }
       },
     }));

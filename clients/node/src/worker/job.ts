@@ -60,17 +60,13 @@ export class Job<T> {
   readonly token: number;
   /** The number of the attempt, from 1. */
   readonly attempt: number;
-  /**
-   * When the lease expires, in Unix ms, as the claim replied. Heartbeats extend the lease, but do not change this
-   * value.
-   */
-  readonly deadlineMs: number;
   /** The traceparent of the push, if the job has one. */
   readonly traceparent: string | undefined;
   /** How long the handler may run, if the push gave a timeout. This value replaces the worker's `timeout`. */
   readonly timeoutMs: number | undefined;
   readonly #abort = new AbortController();
   readonly #slot: number | undefined;
+  #deadlineMs: number;
   #isDone = false;
   readonly #chained: Chained[] = [];
 
@@ -87,9 +83,19 @@ export class Job<T> {
     this.id = claimed.id;
     this.token = claimed.token;
     this.attempt = claimed.attempt;
-    this.deadlineMs = claimed.deadlineMs;
+    this.#deadlineMs = claimed.deadlineMs;
     this.traceparent = traceparent;
     this.timeoutMs = timeoutMs;
+  }
+
+  /** When the lease expires, in Unix ms. Heartbeats extend the lease. */
+  get deadlineMs(): number {
+    return this.#deadlineMs;
+  }
+
+  /** @internal */
+  extendTo(deadlineMs: number): void {
+    this.#deadlineMs = deadlineMs;
   }
 
   /**
