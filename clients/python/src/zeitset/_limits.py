@@ -99,8 +99,11 @@ class Checks:
 
 def headers(checks: Iterable[Check]) -> dict[str, str]:
     """Returns the fields for these checks. If the server could not decide about a limit because Redis was away, only
-    `RateLimit-Policy` names this limit.""" checks = tuple(checks) fields = {"RateLimit-Policy": ",
-    ".join(check.policy.header for check in checks)} asked = [check for check in checks if not check.error] if asked:
+    `RateLimit-Policy` names this limit."""
+    checks = tuple(checks)
+    fields = {"RateLimit-Policy": ", ".join(check.policy.header for check in checks)}
+    asked = [check for check in checks if not check.error]
+    if asked:
         fields["RateLimit"] = ", ".join(
             f"{quoted(check.policy.name)};r={integer(check.remaining)};t={told_wait(check)}" for check in asked
         )

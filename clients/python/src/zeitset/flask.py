@@ -53,4 +53,6 @@ def rate_limit(
 
 def _with_fields(response: Response) -> Response:
     """Writes the header fields of all limits that this request was checked against. Replaces fields that were written
-    before.""" response.headers.update(headers(request.environ[CHECKS])) return response
+    before."""
+    response.headers.update(headers(request.environ[CHECKS]))
+    return response
