@@ -38,10 +38,10 @@ const TOLERANCE: Millis = 10_000;
 /// TTL differs from the old one by the transfer time and the clock skew.
 const RESTORED: Millis = 5000;
 
-/// If all members of a set have expired, the TTL may be this far below and above the marker, in ms. The accepted range
-/// is 47.011 to 47.911 s after the highest score. It contains no whole second, so that the module does not mistake a
-/// program's own rate-limit log for an expiring set: such a log also has only past scores, and a TTL of whole seconds
-/// after its highest score.
+/// If all members of a set have expired, the TTL may be at most 100 ms earlier or 800 ms later than the marker. This
+/// range contains no whole number of seconds after the highest score. So the module does not take a program's own
+/// rate-limit log for an expiring set. Such a log also has only past scores, but usually expires a whole number of
+/// seconds after the highest score.
 const DEAD: (Millis, Millis) = (100, 800);
 
 /// Why a sorted set without the marker may still be an expiring set.
@@ -54,8 +54,7 @@ pub enum Reason {
     Restored,
     /// The module's first scan of a dataset has found the set.
     Loaded,
-    /// A command names the set. The command can then treat a set as expiring even if all its members have expired. The
-    /// sweeper never does.
+    /// A command names the set. It may accept a set whose members have all expired. The sweeper accepts no such set.
     Named,
 }
 

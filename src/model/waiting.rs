@@ -17,7 +17,7 @@
 //! ([`Waiting::turn`]), and claims from the first key that has a job for it. One of these keys may have woken an
 //! earlier client that has not claimed yet. In this case, the later client waits for the end of the earlier client's
 //! claim ([`Waiting::wait_behind`]). If a job is left after this claim, the same key wakes the later client. If none is
-//! left, the module checks the keys that the later client has passed over.
+//! left, the module checks the other keys that had woken the later client.
 //!
 //! # When a key is checked
 //!
@@ -49,7 +49,8 @@ use std::hash::Hash;
 /// The maximum delay of the timer, in ms. It is longer than the time between two calls of [`Waiting::tick`].
 pub const HORIZON: Millis = 1500;
 
-/// The delay in ms until the next check of a key that is claimable while the server must not serve its clients.
+/// If a key is claimable, but the server must not serve the key's clients now, the key is checked again after this
+/// delay in ms.
 const RETRY: Millis = 250;
 
 /// The delay in ms until the next check of a key that has woken a client. It is longer than [`HORIZON`], so waking a
@@ -84,8 +85,8 @@ struct WaitedKey<K> {
     woken: Option<WokenClient>,
     /// The time of the key's next check, unless a command changes its queue earlier.
     next: Option<Millis>,
-    /// Other keys, each of which has woken a client that now waits behind this key. If a check of this key wakes no
-    /// client, these keys are checked again.
+    /// Other keys that have woken clients. These clients now wait for the end of a claim from this key
+    /// ([`Waiting::wait_behind`]). If the next check of this key wakes no client, those keys are checked again.
     behind: BTreeSet<K>,
 }
 

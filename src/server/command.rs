@@ -38,7 +38,7 @@ pub enum Keys {
 
 /// One key, or counted keys.
 struct KeySpec {
-    /// The index among the arguments of the key, or of `numkeys` if the keys are counted.
+    /// The position in `argv` of the key or, if the keys are counted, of `numkeys`.
     at: usize,
     access: Access,
     is_counted: bool,
@@ -309,8 +309,9 @@ fn register_one(ctx: &Context, command: &Command, extra: Option<&'static str>) -
     Some(())
 }
 
-/// Returns the flags in the server's form. If keys are counted, adds the flag `getkeys-api`, so that the server asks
-/// the command for their positions. Redis 7.0 needs these positions in a cluster, where it ignores the key specs.
+/// Returns the flags in the server's form. If a command has a `numkeys` argument, adds the flag `getkeys-api`, so that
+/// the server asks the command for the positions of its keys. Redis 7.0 needs these positions in a cluster, where it
+/// ignores the key specs.
 fn flags(spec: &Spec) -> CString {
     let mut flags = spec.flags.to_bytes().to_vec();
     if spec.keys.are_counted() {

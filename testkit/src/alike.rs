@@ -15,8 +15,8 @@ use std::ops::RangeInclusive;
 /// must use a later one.
 const CURRENT_TIMES: std::ops::Range<u64> = 1_577_836_800_000..4_102_444_800_000;
 
-/// The tolerance in ms. A page prints two times; so does this run. The intervals between the two may differ by at most
-/// this much.
+/// The tolerance in ms. The interval between two timestamps on the page may differ from the interval between the same
+/// two timestamps of this run by at most this much.
 const SLACK: u64 = 60_000;
 
 /// A comparison of a page with this run. It maps the times and tokens on the page to the times and tokens that this run
@@ -28,7 +28,7 @@ pub struct Alike {
     numbers: HashMap<String, String>,
     /// The tokens that this run has printed, in the order of their first output.
     tokens: Vec<String>,
-    /// The timestamps that this run has printed, in the same order.
+    /// The timestamps that this run has printed, in the order of their first output.
     moments: Vec<String>,
 }
 
@@ -76,8 +76,9 @@ impl Alike {
         }
     }
 
-    /// Returns a command of the page, with each token and time replaced by the one that this run printed in its place. If
-    /// the page shows no output yet, `TOKENn` and `MOMENTn` in a command stand for the n-th token and time of this run.
+    /// Returns a command of the page. Replaces each token and time of the page with the token or time that this run
+    /// printed instead. If the page shows no output yet, `TOKENn` and `MOMENTn` in a command stand for the n-th token
+    /// and time of this run.
     pub fn command(&self, page: &str) -> String {
         let known = |piece: &str| self.numbers.get(piece).cloned().unwrap_or_else(|| piece.into());
         let mut command: String = pieces(page).into_iter().map(known).collect();
@@ -90,7 +91,7 @@ impl Alike {
     }
 }
 
-/// Returns the Unix time in ms at the beginning of a number of 13 or 16 digits. Returns `None` if the number is not a
+/// Parses a number of 13 digits, or the first 13 of 16 digits, as a Unix time in ms. Returns `None` if this is not a
 /// current time.
 fn moment(number: &str) -> Option<u64> {
     let ms = match number.len() {

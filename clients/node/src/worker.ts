@@ -85,8 +85,8 @@ const LOOKS = 4;
 const CHORES_MS = 60_000;
 
 /**
- * A pump whose last claim emptied its queues may ask for a slot again after this time. This applies while other pumps
- * expect jobs.
+ * While other pumps expect jobs, a pump whose last claim emptied its queues claims again after this time at the
+ * earliest.
  */
 const ASK_AGAIN_MS = 100;
 

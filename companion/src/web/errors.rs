@@ -10,9 +10,10 @@ use redis::RedisResult;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// The page reads dead letters, the oldest first. It stops after this number of dead letters, or when their payloads
-/// have this size in bytes. (ZQ.GET cannot return the error without the payload.)
+/// The maximum number of dead letters that the page reads, the oldest first.
 const LOOKED_AT: usize = 1_000;
+/// The page reads no more dead letters when their payloads have this size in bytes. (ZQ.GET cannot return the error
+/// without the payload.)
 const MOST_FETCHED: usize = 2 * 1024 * 1024;
 
 /// Groups per page.

@@ -56,7 +56,7 @@ pub struct App {
     server: Server,
     settings: Settings,
     seen: RwLock<Seen>,
-    /// The token in every form. Other sites do not know the token.
+    /// The token that every HTML form of the page sends. Other sites do not know the token.
     token: String,
     port: u16,
 }

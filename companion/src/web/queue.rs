@@ -16,7 +16,7 @@ use redis::{RedisResult, Value, pipe};
 /// Jobs or groups per page.
 pub const ROWS: usize = 25;
 
-/// The maximum size of the payloads that a list fetches. Beyond this limit, jobs are listed without their payloads.
+/// The maximum size of all payloads of a list together. The list shows the remaining jobs without their payloads.
 const MOST_FETCHED: usize = 256 * 1024;
 
 #[derive(Clone, Copy, PartialEq)]

@@ -12,13 +12,14 @@ use redis::{RedisResult, Value, pipe};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The maximum number of queues to read, and the maximum number of claimed jobs to read per queue. The queues with the
-/// most claimed jobs are read.
+/// The page reads at most this number of queues: those with the most claimed jobs.
 const QUEUES: usize = 100;
+/// The maximum number of claimed jobs that the page reads per queue.
 const JOBS: usize = 100;
 
-/// The maximum number of workers per page, and the maximum numbers of jobs and of queues shown per worker.
+/// The maximum number of workers per page.
 const ROWS: usize = 200;
+/// The maximum number of jobs shown per worker, and also of queues.
 const NAMED: usize = 3;
 
 struct Held {

@@ -64,9 +64,9 @@ impl Board {
         })
     }
 
-    /// Returns the position that a new member with these values would get (RANKOF). With TIES LAST, the position is
-    /// before all members with equal values. Otherwise, it is after them, even with TIES NAME, because the new member
-    /// has no name. Ignores KEEP. O(log n).
+    /// Returns the position that a new member with these values would get (RANKOF). If other members have equal values,
+    /// the new member would be the latest of them. So it comes before them with TIES LAST, and after them with TIES
+    /// FIRST. It also comes after them with TIES NAME, because it has no name. Ignores KEEP. O(log n).
     ///
     /// # Errors
     /// [`BoardError::ValueCount`], [`BoardError::WrongKind`], [`BoardError::NotFinite`].

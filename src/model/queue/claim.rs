@@ -96,8 +96,8 @@ impl Queue {
         jobs.collect()
     }
 
-    /// Returns the maximum number of jobs that PAUSED, CONCURRENCY, RATE and the remaining tokens allow a claim to
-    /// take.
+    /// Returns the maximum number of jobs that a claim may take. PAUSED, CONCURRENCY, RATE and the number of tokens
+    /// that are left limit it.
     pub(super) fn free(&self, now: Millis) -> u64 {
         let Settings { paused, concurrency, rate, .. } = self.settings;
         if paused {
@@ -125,9 +125,9 @@ impl Queue {
         rate.is_some_and(|rate| self.rate_log.unsettled(rate, now)) || group_rate.is_some_and(of_groups)
     }
 
-    /// Limits the times at which taken units of RATE become available again to one window after `at`. For a limited
-    /// number of groups, does the same with the units of GROUPRATE, and forgets the units that are available again.
-    /// Returns the number of changed groups.
+    /// If a taken unit of RATE would become available again later than one window after `at`, it becomes available at
+    /// that time. For a limited number of groups, does the same with the units of GROUPRATE, and forgets the units that
+    /// are available again. Returns the number of changed groups.
     pub(super) fn settle(&mut self, at: Millis) -> usize {
         if let Some(rate) = self.settings.rate {
             self.rate_log.settle(rate, at);

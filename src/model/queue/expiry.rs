@@ -41,7 +41,8 @@ impl Queue {
         }
     }
 
-    /// Adds a job to `expiries`. Must be called after the job's tree or follower has changed.
+    /// Adds a job to `expiries`. Must be called after the job has moved to another tree, and after its follower
+    /// ([`super::again`]) has changed.
     pub(super) fn link_expiry(&mut self, slot: u32) {
         let expiry = self.expiry(slot);
         if expiry != NEVER {

@@ -33,7 +33,7 @@ impl<T> Field<T> {
         Field { name, option: "", notation: Notation::Number, most, get, set }
     }
 
-    /// Sets the number. If `value` is too large, does nothing and returns false.
+    /// Sets the field in `of`. If `value` is too large, does nothing and returns false.
     pub fn put(&self, of: &mut T, value: u64) -> bool {
         let fits = value <= self.most;
         if fits {
@@ -42,7 +42,7 @@ impl<T> Field<T> {
         fits
     }
 
-    /// Returns the number of `of`, or `None` if `default` has the same number.
+    /// Returns the field's value in `of`, or `None` if `default` has the same value.
     pub fn changed(&self, of: &T, default: &T) -> Option<u64> {
         let value = (self.get)(of);
         (value != (self.get)(default)).then_some(value)

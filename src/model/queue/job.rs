@@ -88,8 +88,8 @@ pub struct Extras<'a> {
     pub claimed: Millis,
     /// The time of the last failure: a NACK, or the expiry of a lease.
     pub failed: Millis,
-    /// The time at which the job began to wait, if a NACK with FREE or a RESCHEDULE made it wait. For a job with EVERY,
-    /// also if an ACK or the end of the TTL did. Otherwise 0.
+    /// The time at which the job began to wait, if it waits because of a NACK with FREE or a RESCHEDULE. For a job with
+    /// EVERY, also if it waits because of an ACK or because its TTL has ended. Otherwise 0.
     pub since: Millis,
     /// The worker of the last claim, at most [`MAX_WORKER`] bytes.
     pub worker: &'a [u8],
@@ -114,7 +114,7 @@ impl Extras<'_> {
 #[derive(Clone, Debug)]
 pub(super) struct Job {
     pub node: JobNode,
-    /// The number of the job's [`member`](Job::member) if the job has a group, then the ID, then the payload.
+    /// The ID, followed by the payload. If the job has a group, the number [`Job::member`] is before the ID.
     pub body: Box<[u8]>,
     pub id_len: u32,
     /// The lower bits of [`Job::created`].

@@ -1,5 +1,5 @@
-//! A queue (`zeitqueue`): one value is a timer, a delay queue, a priority queue and a reliable queue. The code uses no
-//! server, no clock and no I/O: the current time is always the parameter `now`.
+//! A queue (data type `zeitqueue`). It is a timer, a delay queue, a priority queue and a reliable queue in one. The
+//! code uses no server, no clock and no I/O: the current time is always the parameter `now`.
 //!
 //! # Terms
 //!

@@ -47,9 +47,9 @@ impl TreeId {
     pub const OF_RETURNS: [TreeId; 2] = [TreeId::Retries, TreeId::Recurrences];
     pub const OF_LEASES: [TreeId; 4] = [TreeId::Claimed, TreeId::Spent, TreeId::Retrying, TreeId::Recurring];
 
-    /// Returns two states of the jobs in this tree: the state before the time that orders the tree, and the state after
-    /// it. The first state is also the stored state. The jobs in [`TreeId::Retrying`] and [`TreeId::Recurring`] have a
-    /// third state in between: from the deadline until [`Job::back_at`](super::job::Job::back_at), they are delayed.
+    /// Returns the state of a job in this tree until the time that orders the tree, and its final state. The first
+    /// state is also the stored state. From that time on, a job has the final state. Only a job in [`TreeId::Retrying`]
+    /// or [`TreeId::Recurring`] is delayed first, until [`Job::back_at`](super::job::Job::back_at).
     pub fn states(self) -> (State, State) {
         match self {
             TreeId::Ready => (State::Ready, State::Ready),

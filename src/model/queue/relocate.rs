@@ -6,7 +6,8 @@ use super::groups::Groups;
 use crate::model::relocate::{Mover, Relocate, in_steps};
 
 impl Relocate for Queue {
-    /// Each step moves one chunk of jobs, members or returns, or one shard of the index.
+    /// Each step moves one chunk of the jobs, of the members or of the [returns](super::returns), or one shard of the
+    /// index.
     fn relocate(&mut self, from: usize, mover: &mut impl Mover) -> Option<usize> {
         let jobs = self.jobs.chunks_mut();
         let index = &mut self.index;

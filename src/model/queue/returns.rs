@@ -92,7 +92,7 @@ impl Queue {
         }
     }
 
-    /// Returns the `of_all_groups` of each entry ([`Return`]) that a job needs.
+    /// Returns a value for each entry ([`Return`]) that a job needs. The value is [`Return::of_all_groups`].
     fn entries(&self, slot: u32) -> &'static [bool] {
         let job = &self.jobs[slot];
         match (job.node.tree.second(), job.member()) {

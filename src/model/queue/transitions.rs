@@ -247,7 +247,8 @@ impl Queue {
         });
     }
 
-    /// Changes a waiting job, and sets its due time to `due`. `None` keeps the due time. `change` gets the due time.
+    /// Changes a waiting job, and sets its due time to `due`. If `due` is `None`, the job keeps its due time. Passes
+    /// the resulting due time to `change`.
     fn change_waiting(&mut self, slot: u32, at: Millis, due: Option<Millis>, change: impl FnOnce(&mut Queue, Millis)) {
         let job = &self.jobs[slot];
         // If the lease has expired, the job is due at the deadline, or later ([`Job::back_at`]).

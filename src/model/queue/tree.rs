@@ -2,7 +2,8 @@
 //!
 //! The tree is weight-balanced (Nievergelt and Reingold 1973, with the parameters of Hirai and Yamamoto 2011). The key
 //! is `(time, priority, seq)`. The links are in the items. Each item stores *aggregates* of its subtree: the size, and
-//! the *best* item, which is the one to serve first. Some types of items also store an earliest time.
+//! the *best* item, which is the one to serve first. An item of [`returns`](super::returns) also stores the earliest
+//! deadline of its subtree.
 //!
 //! One walk down the tree splits the items with `time <= now` into O(log n) items and whole subtrees. The number of the
 //! items and the best item follow from these pieces. So no job has to move when it becomes due.
@@ -298,8 +299,8 @@ pub(super) fn rerank<T: Item>(items: &mut impl Items<T>, root: u32, order: Servi
     }
 }
 
-/// Updates the ancestors of `slot` after its aggregates changed. `wanted` is the unchanged key of `slot`. Returns
-/// whether the ancestors of `root` need an update. O(log n).
+/// Updates the aggregates of `slot` and of its ancestors in the subtree `root`, after the item in `slot` changed.
+/// `wanted` is the item's order key, which did not change. Returns whether the aggregates of `root` changed. O(log n).
 pub(super) fn changed<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, wanted: OrderKey) -> bool {
     if root != slot {
         if root == NIL {

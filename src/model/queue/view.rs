@@ -73,8 +73,9 @@ impl Queue {
         JobTree { items, root: roots[id] }
     }
 
-    /// Returns a tree of one group. If `group` is `None`, returns the tree of the jobs without a group and the tree of
-    /// the jobs with a group.
+    /// Returns the trees that together contain all jobs with this `id`: those of one group or, if `group` is `None`,
+    /// those of the whole queue. For one group, this is a single tree. For the whole queue, it is the tree of the jobs
+    /// without a group and the tree of the jobs with a group.
     pub(super) fn trees(&self, group: Option<&Roots>, id: TreeId) -> impl Iterator<Item = JobTree<'_>> + use<'_> {
         let groups = self.groups.as_deref().filter(|_| group.is_none());
         let own = self.tree(group.unwrap_or(&self.roots), id);
@@ -229,8 +230,8 @@ impl Queue {
         }
     }
 
-    /// Lists the jobs in a state, ordered by time. The list begins after the key `behind`. The time of a job is its due
-    /// time, its deadline, or the time at which it became a dead letter. O(log n) per job.
+    /// Lists the jobs in a state, ordered by time. The list begins after the order key `behind`. The time of a job is
+    /// its due time, its deadline, or the time at which it became a dead letter. O(log n) per job.
     pub(super) fn in_time_order<'a>(
         &'a self,
         now: Millis,

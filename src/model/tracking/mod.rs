@@ -138,8 +138,8 @@ impl Tracking {
         }
     }
 
-    /// Returns at most 8 of the dirty sets with this TTL. A move or a copy keeps the TTL, so one of these sets may be
-    /// the source.
+    /// Returns at most 8 of the dirty sets with this TTL. The server keeps the TTL when it moves or copies a key. So
+    /// one of these sets may be the source of a moved or copied set.
     pub fn dirty_with(&self, ttl: Millis) -> Vec<DbKey> {
         const SOME: usize = 8;
         let all = self.databases.iter();

@@ -395,8 +395,8 @@ impl World {
         }
     }
 
-    /// Panics if a timer is armed although nothing is due soon. One case is allowed: if the clock has stepped back and
-    /// forward again between two ticks, the event loop may fire the timer late. The next tick then corrects this.
+    /// Panics if a timer is armed although nothing is due soon. Ignores the time just after the clock has stepped: the
+    /// event loop may then fire the timer late, until the next tick corrects this.
     fn check_timer(&mut self) {
         let now = self.wall;
         if let Some(timer) = self.timer {

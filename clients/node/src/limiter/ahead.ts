@@ -211,8 +211,8 @@ export class Ahead {
   }
 
   /**
-   * Refunds the unused units whose hold has ended. If any units of a key were used, remembers how many for another
-   * hold, for the next call to the server. Otherwise forgets the key.
+   * Refunds the unused units whose hold has ended. If some units of a key were used, the next call takes as many units
+   * ahead. So the limiter remembers this number for the time of another hold. If none were used, forgets the key.
    */
   #sweep(): void {
     this.#timer = undefined;

@@ -42,7 +42,7 @@ export class ExpressStore {
   readonly #counting: Counting;
   readonly #recent = new Map<string, Recent>();
   #settings: Settings | undefined;
-  /** The counter of all requests, if the limit is a function. */
+  /** If the limit is a function, and so differs from request to request: a limiter that counts all requests. */
   #all: Limiter | undefined;
 
   constructor(client: RedisClient, name: string, options: StoreOptions = {}) {
@@ -74,9 +74,9 @@ export class ExpressStore {
   }
 
   /**
-   * Refunds the key's oldest hit of this process that still counts. A denied hit took no unit, so the call for a denied
-   * hit refunds nothing. The middleware does not tell which hit it means. If it means a newer hit, that hit counts
-   * until its own window ends. So hits can count for too long, but never for too short a time.
+   * Refunds a hit of this process for the key. The middleware does not say which hit. If the process remembers a denied
+   * hit, the function forgets that hit: a denied hit took no unit. Otherwise, it refunds the oldest hit that still
+   * counts. If the middleware meant a newer hit, hits count for too long, but never for too short a time.
    */
   async decrement(key: string): Promise<void> {
     const recent = this.#recent.get(key);

@@ -56,9 +56,9 @@ export interface PushOptions extends Due {
   /** Whether to replace a job of this id in any state. */
   readonly replace?: boolean;
   /**
-   * Whether to run the job of this id once more after the last push. Two runs never overlap. If a job of this id waits,
-   * that job gets the payload and the TTL of this push. If a worker holds the job, this push waits until the job is
-   * done, dead or cancelled. A later push replaces a push that waits.
+   * Whether the job of this id has to run at least once after this push. Two runs never overlap. If a job of this id
+   * waits, that job gets the payload and the TTL of this push. If a worker holds the job, this push waits until the job
+   * is done, dead or cancelled. A later push replaces a push that waits.
    */
   readonly again?: boolean;
 }
@@ -162,7 +162,7 @@ export interface GroupInfo {
   readonly ready: number;
   readonly delayed: number;
   readonly claimed: number;
-  /** Until when no job of the group is claimed (`hold`); null if the group is not held. */
+  /** When the group's hold ends (`hold`). Until then, no job of the group is claimed. Null if the group is not held. */
   readonly heldUntilMs: number | null;
 }
 

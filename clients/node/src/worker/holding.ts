@@ -15,8 +15,8 @@ interface Held<T> {
   leaseEndsMs: number;
   isRunning: boolean;
   /**
-   * Why the handler was cancelled. The result of a cancelled handler does not count. If the lease was lost,
-   * `job.done()` still counts.
+   * Why the handler was cancelled. What a cancelled handler returns does not count. But if its lease was lost and it
+   * has called `job.done()`, the worker sends an ACK.
    */
   isGivenUp: "lost" | "released" | "timed out" | undefined;
   timer?: NodeJS.Timeout;

@@ -105,14 +105,14 @@ def headers(checks: Iterable[Check]) -> dict[str, str]:
     asked = [check for check in checks if not check.error]
     if asked:
         fields["RateLimit"] = ", ".join(
-            f"{quoted(check.policy.name)};r={integer(check.remaining)};t={told_wait(check)}" for check in asked
+            f"{quoted(check.policy.name)};r={integer(check.remaining)};t={shown_wait(check)}" for check in asked
         )
     if longest_wait(checks) > 0:
-        fields["Retry-After"] = str(max(told_wait(check) for check in asked if not check.allowed))
+        fields["Retry-After"] = str(max(shown_wait(check) for check in asked if not check.allowed))
     return fields
 
 
-def told_wait(check: Check) -> int:
+def shown_wait(check: Check) -> int:
     """Returns the seconds until a retry may succeed or, if the check reports no such time, until all units are free.
     The result is at least `window * remaining / limit`, the time for which the remaining units last at the policy's
     rate."""

@@ -69,8 +69,9 @@ impl Tree {
         leaf.ids[at] = to;
     }
 
-    /// Updates the totals of members and heads for the row at `position`. `apply` adds the row or subtracts it. The first
-    /// of several rows with the same words is the head. So while this row is in the tree, such a next row is no head.
+    /// Updates the totals of members and heads for the row at `position`. `apply` adds the row or subtracts it. Of
+    /// several rows with the same words, only the first is a head. So if this row is a head and the next row has the
+    /// same words, the next row is a head only without this row.
     fn count(&mut self, position: Position, apply: fn(Total, Total) -> Total) {
         let row = self.cursor(position);
         let is_head = row.before().is_none_or(|before| before.words() != row.words());

@@ -1,4 +1,5 @@
-//! Tests FIXED against a model that tracks each unit. Every count is formatted and parsed.
+//! Tests FIXED against a model that tracks each unit. Between two calls, the test formats and parses the stored count,
+//! as a server would.
 
 use super::super::{Algorithm, Assessment, Policy, Verdict};
 use super::*;

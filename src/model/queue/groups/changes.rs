@@ -150,7 +150,7 @@ impl Queue {
         }
     }
 
-    /// Frees [`Groups`] if no group has a name or is held, and no setting needs groups.
+    /// Frees [`Groups`] if no job has a group, no group is held, and no setting needs groups.
     fn drop_groups(&mut self) {
         let is_unused = |groups: &Groups| match groups.nameless {
             NIL => groups.table.len() == 0,
@@ -183,8 +183,8 @@ impl Queue {
         held_until.is_some()
     }
 
-    /// If the job has a group, adds its [`Member`] to the trees of all groups. The job and its member have the same
-    /// `TreeId`.
+    /// If the job has a group, adds its [`Member`] to the tree for all jobs that have a group. This tree has the same
+    /// `TreeId` as the job's own tree.
     pub(in crate::model::queue) fn link_member(&mut self, slot: u32) {
         let Some((groups, member)) = membership(&mut self.groups, &self.jobs[slot]) else { return };
         groups.members[member].node = self.jobs[slot].node.clone();

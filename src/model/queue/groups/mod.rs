@@ -127,7 +127,8 @@ pub(super) struct Member {
 }
 
 impl Item for Member {
-    /// These trees need no serving order, because a claim takes a job from the trees of the job's own group.
+    /// A claim takes no job from a tree of members. It takes the job from a tree of one group. So a tree of members
+    /// needs no serving order.
     const SERVED: bool = false;
 
     fn node(&self) -> &JobNode {

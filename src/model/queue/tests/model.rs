@@ -369,7 +369,7 @@ impl Model {
         self.ring.iter().find_map(|group| self.next_of(group, now))
     }
 
-    /// Removes the turns and holds of groups without jobs. If no group has a name and no setting of groups is on,
+    /// Removes the turns and holds of groups without jobs. If no job has a group and no setting of groups is on,
     /// removes all units of groups.
     fn tidy(&mut self) {
         let Self { jobs, ring, holds, .. } = self;
