@@ -165,7 +165,7 @@ pub(super) fn begin_scan(ctx: &Context) {
     });
 }
 
-/// Stops tracking the sets of slots whose keys begin to arrive.
+/// The keys of these cluster slots begin to arrive from another node. Stops tracking expiring sets in these slots.
 pub(super) fn note_slots_arrive(ctx: &Context, slots: &[SlotRange]) {
     STATE.with(ctx, |tracker| {
         tracker.arriving.extend_from_slice(slots);

@@ -111,7 +111,8 @@ pub enum Turn {
     /// The key may have a job for this client. The caller checks the queue for the client, and calls
     /// [`checked`](Waiting::checked).
     Check,
-    /// The key has woken an earlier client. The caller calls [`wait_behind`](Waiting::wait_behind) for this client.
+    /// The key has woken an earlier client. The caller must call [`wait_behind`](Waiting::wait_behind), so that the
+    /// asking client waits.
     Wait,
 }
 
@@ -209,9 +210,9 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
         }
     }
 
-    /// Makes `client` wait until the client that `key` has woken has claimed. `behind` contains the keys that follow
-    /// `key` in the order of `client`. If `key` then has no job for `client`, the keys in `behind` that have woken it
-    /// are checked again.
+    /// `key` has woken an earlier client. Makes `client` wait until that client has claimed. `behind` contains the keys
+    /// that `client` would try after `key`. If `key` has no job left for `client`, each key in `behind` that has woken
+    /// `client` is checked again.
     pub fn wait_behind(&mut self, key: &K, behind: &[K], client: Client) {
         let behind: Vec<_> = behind.iter().filter(|behind| self.is_woken(behind, client)).cloned().collect();
         if let Some(entry) = self.keys.get_mut(key) {

@@ -183,7 +183,7 @@ impl Tracking {
         self.databases.values().filter_map(of).min().map_or(0, |due| now.saturating_sub(due))
     }
 
-    /// Returns the minimum number of expired members that are left in the set that was visited last, or 0 if no set is
+    /// Returns how many expired members are left, at least, in the set that was visited last. Returns 0 if no set is
     /// due.
     pub fn backlog(&self, now: Millis) -> u64 {
         if self.overdue(now) > 0 { self.left } else { 0 }

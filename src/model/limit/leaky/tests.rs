@@ -283,7 +283,8 @@ proptest! {
     }
 }
 
-/// Returns numbers for hostile strings: small ones, those near the clock, those near `MAX_UNITS`, and random ones.
+/// Returns small numbers, numbers near the clock and near `MAX_UNITS`, and random numbers. Hostile strings consist of
+/// them.
 fn hostile() -> impl Strategy<Value = u64> {
     prop_oneof![0_u64..5, START - 5..START + 5, MAX_UNITS - 2..MAX_UNITS + 2, any::<u64>()]
 }
