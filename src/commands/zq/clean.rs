@@ -19,7 +19,7 @@ const COUNT: u64 = 1000;
 pub const SPEC: Spec = Spec {
     name: c"ZQ.CLEAN",
     summary: c"Removes jobs in a state, oldest first.",
-    complexity: c"O(M*log(N)) with M the number of jobs removed and N the number of jobs of the queue; with OLDER, M includes up to 3,000 ready or delayed jobs that are too young",
+    complexity: c"O(M*log(N)) with M the number of jobs read and N the number of jobs of the queue. The call reads the jobs that it removes and, with OLDER, up to 3,000 ready or delayed jobs that are too young",
     since: c"0.2.0",
     flags: c"write",
     keys: Keys::First(Access::Delete),

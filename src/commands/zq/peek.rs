@@ -22,7 +22,7 @@ const COUNT: u64 = 10;
 pub const SPEC: Spec = Spec {
     name: c"ZQ.PEEK",
     summary: c"Returns jobs in a state, in serving order.",
-    complexity: c"O(M*log(N)) with M the number of jobs returned and N the number of jobs of the queue; for READY with AFTER, M includes up to 500 skipped jobs if the queue is ORDERED, or if the jobs have different priorities or (without GROUP) different groups",
+    complexity: c"O(M*log(N)) with M the number of jobs read and N the number of jobs of the queue. The call reads the jobs that it returns and, with READY and AFTER, up to 500 jobs before them",
     since: c"0.1.0",
     flags: c"readonly",
     keys: Keys::First(Access::Read),

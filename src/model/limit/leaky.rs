@@ -58,7 +58,8 @@ impl Level {
         self.at + u64::from(self.part > 0)
     }
 
-    /// Returns the level at `now`, in parts: `limit` parts drain per ms, and `window` parts are a unit.
+    /// Returns the level at `now`, in parts of a unit. One unit has `window` parts, so the bucket drains by `limit`
+    /// parts per ms.
     fn parts_at(self, now: Millis) -> u128 {
         let empty = u128::from(self.at) * u128::from(self.limit) + u128::from(self.part);
         empty.saturating_sub(u128::from(now) * u128::from(self.limit))

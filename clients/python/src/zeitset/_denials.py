@@ -50,8 +50,8 @@ class Denials:
         return _later(denial.check, denial.replied) if denial is not None and cost >= denial.cost else None
 
     def known_of_all(self, key: str, call: Signature) -> Checks | None:
-        """Looks up a call for several limits. If the limit of `key` has denied the same call, and still denies it,
-        returns what the server would reply now."""
+        """Looks up a call that checks several limits, one of them the limit of `key`. If this limit has denied the
+        same call before and would still deny it, returns what the server would reply now."""
         denial = self._find(key)
         if denial is None or denial.checks is None or denial.call != call:
             return None
