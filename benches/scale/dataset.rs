@@ -98,7 +98,7 @@ fn found(scale: u64) {
 pub fn waiting() {
     println!(
         "\n## Waiting clients\n\nThe server's time for a push that serves one of N waiting clients, in µs beyond the \
-         cost of PING. In the column checks: how often the module checked the queue per push. For comparison, RPUSH serves \
+         cost of PING. The column \"checks\" shows how often the module checked the queue per push. For comparison, RPUSH serves \
          one of N clients that wait in BLPOP. Equal calls differ by tens of µs; 0 means that the push costs no more \
          than PING. The cost does not grow with N.\n"
     );
