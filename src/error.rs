@@ -60,7 +60,7 @@ errors! {
     EmptyId = c"ERR job ID must not be empty",
     AgainWithoutId = c"ERR AGAIN requires a job ID",
     NotInState = c"ERR no such job in this state and group; continue after another ID or omit AFTER",
-    /// AFTER names a ready job with at least 500 ready jobs before it, and no index gives the position of the job.
+    /// PEEK with AFTER searches only 500 ready jobs if priorities, groups or ORDERED determine the serving order.
     PageTooFar = c"ERR job is not among the first 500 ready jobs; use GROUP, or COUNT without AFTER",
     NoLease = c"ERR only claimed jobs have a lease; use WITHLEASE with CLAIMED",
     /// CLEAN with OLDER checked 3000 jobs. All of them are too young, and more jobs remain.

@@ -78,7 +78,8 @@ pub fn store(ctx: &mut Context, name: Str<'_>, board: Board, words: Words<'_>) -
     Ok(())
 }
 
-/// Calls `change` for the board in a key, and announces the effect. Returns [`Error::NoBoard`] if the key is missing.
+/// Calls `change` for the board in a key, replicates the effect, and sends the keyspace event. Returns
+/// [`Error::NoBoard`] if the key is missing.
 pub fn change<'k, T>(
     ctx: &mut Context,
     name: Str<'k>,

@@ -157,7 +157,7 @@ pub(super) fn next_dirty(ctx: &Context) -> Option<DbKey> {
     })
 }
 
-/// Begins a first scan, when the dataset is new to the module.
+/// Begins a first scan of the keyspace.
 pub(super) fn begin_scan(ctx: &Context) {
     STATE.with(ctx, |tracker| {
         tracker.scan.begin();

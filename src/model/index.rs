@@ -25,7 +25,7 @@ const SHARD: usize = 1024;
 #[cfg(test)]
 const SHARD: usize = 128;
 
-/// The hash in the upper half, the number in the lower half.
+/// The hash of a name in the upper half, the number of the name in the lower half.
 type Slot = u64;
 const VACANT: Slot = Slot::MAX;
 

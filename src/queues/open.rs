@@ -74,8 +74,8 @@ impl<'k> OpenQueue<'k, Reading> {
 }
 
 impl<'k> OpenQueue<'k, Writing> {
-    /// Opens a queue, calls `change`, and commits. For each change, `change` must record an effect. `now` is the time
-    /// of the changes.
+    /// Opens a queue, lets `change` edit it, and commits. `change` must record an effect for each edit. `now` is the
+    /// time of the edits.
     pub fn edit<R>(
         ctx: &'k mut Context,
         name: Str<'k>,

@@ -142,7 +142,7 @@ impl Context {
     }
 }
 
-/// Frees the context of the dry runs, before the module is unloaded.
+/// Frees the context in `ASKER` before the module is unloaded.
 pub fn stop() {
     let asker = NonNull::new(ASKER.swap(null_mut(), Ordering::Relaxed));
     if let Some(asker) = asker {

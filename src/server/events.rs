@@ -1,4 +1,4 @@
-//! The server's events: keyspace events and server events.
+//! Keyspace events and server events.
 
 use super::context::{Context, is_announced};
 use super::panic::catch_panic;

@@ -23,7 +23,7 @@ const SLACK: u64 = 60_000;
 /// printed.
 #[derive(Default)]
 pub struct Alike {
-    /// The first timestamp that the session printed: the one on the page, and the one of this run.
+    /// Two values of the session's first timestamp: on the page, and in this run.
     first: Option<(u64, u64)>,
     numbers: HashMap<String, String>,
     /// The tokens that this run has printed, in the order of their first output.

@@ -37,8 +37,7 @@ struct State {
     monotonic: i64,
 }
 
-/// The position of the file's two entries, each [`ENTRY`] bytes long. The first byte of the file selects the valid
-/// entry.
+/// The position of the first of two entries of [`ENTRY`] bytes. The first byte of the file selects the valid entry.
 const ENTRIES: u64 = 16;
 /// The position in the file at which `clock.c` counts the iterations of the server's event loop.
 const TURNS: u64 = 8;

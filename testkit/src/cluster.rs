@@ -243,7 +243,7 @@ impl Cluster {
 pub enum WholeMoves {
     /// The test sends CLUSTER MIGRATESLOTS to the source.
     Valkey,
-    /// The test sends CLUSTER MIGRATION IMPORT to the target.
+    /// A move begins with CLUSTER MIGRATION IMPORT, sent to the target.
     Redis,
 }
 

@@ -200,7 +200,7 @@ class NodeRedisConnection implements Own {
     return this.#kind !== "sentinel";
   }
 
-  /** Sends commands together: node-redis does so with all commands of one turn of the event loop. */
+  /** Sends several commands. node-redis sends all commands of one event loop turn together. */
   pipeline(key: string, commands: readonly (readonly Word[])[], format?: Format): Promise<(Reply | Error)[]> {
     return settled(commands.map((words) => this.send(key, words, format)));
   }

@@ -188,7 +188,7 @@ export class Limiter {
     this.denials = new Denials(!remember ? 0 : ahead === undefined ? Infinity : holdMs);
   }
 
-  /** Takes units if they fit. */
+  /** Takes `cost` units if that many are free. Otherwise, takes none. */
   async check(key: string, { cost = 1, force = false }: CheckOptions = {}): Promise<Check> {
     if (force || cost === 0) return this.#ask(key, cost, { force });
     this.#fits(cost);

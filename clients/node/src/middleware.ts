@@ -37,7 +37,7 @@ export function clientNetwork({ ipv6 = 56 }: { ipv6?: number } = {}): (request: 
 /** Returns an address in its canonical form (RFC 5952), as URLs contain it. */
 const canonical = (address: string): string => new URL(`http://[${address}]`).hostname.slice(1, -1);
 
-/** Returns the eight words of a canonical address. */
+/** Returns the eight 16-bit words of a canonical IPv6 address. */
 function wordsOf(address: string): number[] {
   const [head = "", tail] = address.split("::");
   const [before, after] = [head, tail ?? ""].map((part) => (part === "" ? [] : part.split(":").map((word) => parseInt(word, 16))));

@@ -27,7 +27,7 @@ impl Kind {
 /// The first sentence is the help text of the metric.
 const OBSERVABILITY: &str = include_str!("../../../docs/observability.md");
 
-/// Returns the kind and help of a field of the module's own section.
+/// Returns the kind and the help text of a field that the module adds to INFO.
 pub fn module(field: &str) -> Option<(Kind, &'static str)> {
     OBSERVABILITY.lines().filter_map(row).find(|(name, ..)| *name == field).map(|(_, kind, help)| (kind, help))
 }

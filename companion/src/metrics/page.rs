@@ -150,7 +150,7 @@ impl Page {
     }
 }
 
-/// Converts ms or µs to seconds. (`1234 * 1e-3` would be 1.2340000000000002.)
+/// Converts ms or µs to seconds. Does not multiply, because `1234 * 1e-3` is 1.2340000000000002.
 fn scaled(value: f64, scale: f64) -> f64 {
     value / (1.0 / scale).round()
 }

@@ -19,7 +19,7 @@ const JOBS: usize = 100;
 
 /// The maximum number of workers per page.
 const ROWS: usize = 200;
-/// The maximum number of jobs shown per worker, and also of queues.
+/// The maximum number of queues shown per worker.
 const NAMED: usize = 3;
 
 struct Held {

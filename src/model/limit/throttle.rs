@@ -27,8 +27,8 @@ pub const MILLISECOND: Nanos = 1_000_000;
 /// its key's TTL. For example, a counter, read as nanoseconds, is near the year 1970.
 const TOLERANCE: Millis = 5_000;
 
-/// The earliest arrival time of a key without a TTL, in nanoseconds: September 2001. If a call returns more units than
-/// were in use, redis-cell leaves the key without a TTL. A smaller number is likely a counter of another program.
+/// The minimum accepted number in a key without a TTL: September 2001 in nanoseconds. A smaller number is likely a
+/// counter of another program. If a call refunds more units than are in use, redis-cell leaves the key without a TTL.
 const EARLIEST: u64 = 1_000_000_000_000_000_000;
 
 /// The time at which the bucket is empty.

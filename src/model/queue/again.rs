@@ -42,7 +42,7 @@ impl Queue {
         slot.inspect(|&slot| self.follow(slot, new)).is_some()
     }
 
-    /// Makes a push wait behind a job. Replaces the previous follower.
+    /// Makes a push wait behind a job. If another push waits behind the job, replaces that push.
     pub(super) fn follow(&mut self, slot: u32, new: &NewJob<'_>) {
         let NewJob { payload, group, due, priority, max_attempts, every, ttl, .. } = *new;
         let rest = NewJob { id: b"", payload: b"", group: b"", due, priority, max_attempts, every, ttl };

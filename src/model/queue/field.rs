@@ -9,7 +9,8 @@
 pub struct Field<T> {
     /// The name in replies, in AOF files and in replicated effects.
     pub name: &'static str,
-    /// The option of ZQ.CONFIG that sets the number. If an option has several values, their rows follow each other.
+    /// The option of ZQ.CONFIG that sets the field. If several fields have the same option, the option's values are in
+    /// the order of the fields.
     pub option: &'static str,
     pub notation: Notation,
     pub most: u64,

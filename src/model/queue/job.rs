@@ -88,8 +88,8 @@ pub struct Extras<'a> {
     pub claimed: Millis,
     /// The time of the last failure: a NACK, or the expiry of a lease.
     pub failed: Millis,
-    /// The time at which the job began to wait, if it waits because of a NACK with FREE or a RESCHEDULE. For a job with
-    /// EVERY, also if it waits because of an ACK or because its TTL has ended. Otherwise 0.
+    /// The time at which the job began to wait. It is stored after RESCHEDULE and after NACK with FREE. For a recurring
+    /// job, it is also stored after an ACK and after the end of the TTL. 0: not stored.
     pub since: Millis,
     /// The worker of the last claim, at most [`MAX_WORKER`] bytes.
     pub worker: &'a [u8],

@@ -258,9 +258,8 @@ pub(super) fn merge<'a>(lists: impl Iterator<Item = List<'a>>) -> List<'a> {
     }))
 }
 
-/// Lists the jobs of several trees in serving order. Each step takes the piece whose best job is served first. If the
-/// piece is an item, the step lists its job. If the piece is a subtree, the step splits it into its root and two
-/// smaller subtrees.
+/// Lists the jobs of several trees in serving order. A *piece* is an item or a subtree. Each step takes the piece whose
+/// best job is served first. It lists the job of an item. It splits a subtree into its root and two smaller subtrees.
 pub(super) struct ByRank<'a> {
     order: ServingOrder,
     /// The pieces by the rank of their best job.

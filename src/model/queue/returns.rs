@@ -84,7 +84,7 @@ impl Queue {
         }
     }
 
-    /// Writes a job's new slot into its entries, after the job has moved to `slot`.
+    /// Updates a job's entries in the trees of returns after the job has moved to `slot`.
     pub(super) fn renumber_return(&mut self, slot: u32) {
         for &of_all_groups in self.entries(slot) {
             let entry = self.find_return(slot, of_all_groups);

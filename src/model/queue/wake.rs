@@ -14,8 +14,8 @@ use super::node::{Roots, TreeId};
 use super::query::Part;
 use super::{MAX_NOW, MAX_TIME, Millis, NEVER, Queue};
 
-/// The delay in ms after which the upkeep forgets units of GROUPRATE that are available again. Pushes and claims
-/// usually forget such units earlier. So the upkeep rarely has to open the key of a busy queue.
+/// The upkeep clears a group's log of GROUPRATE units this many ms after all units are available again. Pushes and
+/// claims usually clear the log earlier. So the upkeep rarely has to open the key of a busy queue.
 pub(super) const FORGOTTEN_AFTER: Millis = 30_000;
 
 impl Queue {

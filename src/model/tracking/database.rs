@@ -34,7 +34,7 @@ pub enum Standing {
     Dirty(Millis),
 }
 
-/// The maximum number of blocks that [`Database::overdue`] reads. This takes some tens of µs.
+/// [`Database::overdue`] reads at most twice this number of blocks, in some tens of µs.
 const SAMPLE: usize = 256;
 
 #[derive(Clone, Copy)]
@@ -96,8 +96,8 @@ pub struct Database {
     dirty: BTreeMap<Box<[u8]>, Millis>,
     /// The same sets as in `dirty`, in the order of their TTLs.
     ttls: BTreeSet<(Millis, Box<[u8]>)>,
-    /// The sets whose check is postponed, each with its due time. A key of this map is the time of the next check,
-    /// measured in [`Tracking::passed`](super::Tracking::passed), and the name of the set.
+    /// The sets whose check is postponed. The key is the time of the next check, measured in
+    /// [`Tracking::passed`](super::Tracking::passed), and the set's name. The value is the original due time.
     pub postponed: BTreeMap<(Millis, Rc<[u8]>), Millis>,
 }
 
@@ -259,7 +259,7 @@ impl Database {
     /// Reads the next sets of the walk in progress, and removes those that `is_meant` selects. A removed set is
     /// replaced by the last set, which the walk has read, so the walk misses no set.
     pub fn forget_some(&mut self, is_meant: impl Fn(&[u8]) -> bool) {
-        /// The number of sets that one call reads.
+        /// The maximum number of sets that one call of `forget_some` reads.
         const SOME: usize = 512;
         for _ in 0..SOME {
             let Some(number) = self.unread.min(self.len()).checked_sub(1) else { return self.unread = 0 };

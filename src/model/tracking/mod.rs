@@ -240,8 +240,8 @@ impl Tracking {
 
 /// The timer.
 impl Tracking {
-    /// Returns the timer request after a command or an event. If a visit is due within the [`HORIZON`] and before the
-    /// timer fires, calls `need`. If `need` allows visits, the request arms the timer for the visit.
+    /// Returns the request to the timer after a command or an event. If a set is due within the [`HORIZON`] and before
+    /// the timer fires, the request arms the timer for this set. If [`Need::sweeps`] is false, it changes nothing.
     pub fn after_change(&mut self, now: Millis, need: impl FnOnce() -> Need) -> Alarm {
         self.observe(now);
         let delay = self.next_due().and_then(|due| self.delay(now, due));

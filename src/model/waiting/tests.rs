@@ -230,7 +230,8 @@ impl World {
         None
     }
 
-    /// Panics unless `key` is the first of the client's keys that has a job. After a disturbance, does nothing.
+    /// Panics unless `key` is the first of the client's keys that has a job. Checks nothing for [`CALM`] ms after a
+    /// clock step or refused writes.
     fn check_order(&self, id: u64, key: Key) {
         if self.mono < self.disturbed + CALM {
             return;

@@ -227,7 +227,7 @@ export class Ahead {
   }
 }
 
-/** Removes and returns the callers that the next call serves: the first caller, and as many others as may fit. */
+/** Removes and returns the callers that the next call serves: the first, and others up to a total cost of `free`. */
 function nextWaiters(stock: Stock): Waiter[] {
   let sum = 0;
   let count = 0;

@@ -11,7 +11,7 @@ import * as outcomes from "./outcome.js";
 interface Held<T> {
   readonly job: Job<T>;
   readonly startedMs: number;
-  /** When the lease expires by the clock of this process, unless it is extended. */
+  /** The time at which the lease expires, by the clock of this process. */
   leaseEndsMs: number;
   isRunning: boolean;
   /**

@@ -85,7 +85,7 @@ export class Pump<T> {
 
   // --- what to send next -----------------------------------------------------------------------------------------------------
 
-  /** Adds the outcome of a job, to be reported. */
+  /** Stores the outcome of a job until the pump reports it. */
   ended(outcome: outcomes.Outcome<T>): void {
     this.#unreported.push(this.chores.andNext(outcome, this.shared.leaseMs));
   }

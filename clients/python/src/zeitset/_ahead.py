@@ -151,8 +151,8 @@ class Ahead:
                 self._stocks[key].left = 0
 
     def start(self) -> bool:
-        """Notes that a sweep runs, which refunds units at the end of their hold. If none ran before, returns True, and
-        the caller has to start the sweep."""
+        """Marks the sweep as running. The sweep refunds unused units. If the sweep was not running, returns True, and
+        the caller must start it."""
         with self._lock:
             starts = not self._sweeping
             self._sweeping = True

@@ -56,7 +56,7 @@ class Check:
 
     @property
     def retry_after(self) -> float:
-        """`retry_after_ms` in seconds; -1: never."""
+        """`retry_after_ms` in seconds. -1: the call never succeeds."""
         return seconds(self.retry_after_ms)
 
     @property
@@ -79,7 +79,7 @@ class Checks:
 
     @property
     def retry_after_ms(self) -> int:
-        """The longest wait of the limits that deny; -1: never."""
+        """The longest `retry_after_ms` of the limits that denied the call. -1: the call never succeeds."""
         return longest_wait(self.checks)
 
     @property

@@ -1,8 +1,7 @@
 """Sends calls, by methods that block (`blocking`) or by coroutines (`awaiting`).
 
-The commands of a class are written once, as methods that return a `Call`, or steps that send several calls. `blocking`
-and `awaiting` turn each of these methods into a method that sends the calls. The new method has the same parameters and
-documentation.
+Each command is written once: its method returns a `Call`, or `Steps` for several calls. `blocking` and `awaiting` turn
+this method into a method that sends the calls. The new method has the same parameters and documentation.
 """
 
 from __future__ import annotations

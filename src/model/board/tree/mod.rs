@@ -162,8 +162,8 @@ impl Tree {
         }
     }
 
-    /// Returns the index that a row with these words would get in a node. If an existing row has the same words,
-    /// `before` returns whether the existing row comes first.
+    /// Returns the index that a new row with the values `words` would get in a node. For an existing row with the same
+    /// values, `before` returns whether this row precedes the new row.
     fn seek_in(&self, node_id: u32, words: &[u64], before: impl Fn(Position) -> bool) -> usize {
         let node = &self.nodes[node_id];
         let (mut low, mut high) = (0, node.len());

@@ -427,7 +427,7 @@ fn hostile() -> impl Strategy<Value = u64> {
 proptest! {
     #![proptest_config(crate::model::fuzzing())]
 
-    /// The slots are in any order, with gaps and times out of range. The string is truncated at any byte.
+    /// Forged limits have slots in any order and times out of range. Their last bytes can be missing.
     #[test]
     fn hostile_slots_are_refused_or_counted_within_bounds(
         slots in prop::collection::vec((hostile(), hostile()), 0..7),

@@ -45,7 +45,7 @@ impl Groups {
         }
     }
 
-    /// Changes the tree of a member. `change` gets the root of the tree and returns the new root.
+    /// Changes the tree that contains the entry `member`. `change` gets the tree's root and returns the new root.
     fn change_member_tree(&mut self, member: u32, change: impl FnOnce(&mut Chunks<Member>, u32) -> u32) {
         let root = &mut self.roots[self.members[member].node.tree];
         *root = change(&mut self.members, *root);
@@ -263,8 +263,8 @@ impl Queue {
     /// Clears the unit logs of some groups whose units are all available again. If GROUPRATE is off, also clears logs
     /// with units that are still taken. Returns the number of changed groups.
     ///
-    /// If GROUPRATE has changed or the clock has stepped back, some units may stay taken for longer than one window.
-    /// For a limited number of groups, this function makes such units available after one window.
+    /// After a change of GROUPRATE or a step back of the clock, a unit can stay taken for longer than one window. This
+    /// function limits that time to one window, for the units of at most [`SETTLED_AT_ONCE`] groups.
     pub(in crate::model::queue) fn settle_groups(&mut self, at: Millis) -> usize {
         let Some(rate) = self.settings.group_rate else { return self.forget_units_of(FORGOTTEN_AT_ONCE, NEVER) };
         let mut settled = self.forget_units_of(FORGOTTEN_AT_ONCE, at);

@@ -69,8 +69,8 @@ use table::GroupTable;
 /// Later claims and runs continue.
 const SETTLED_AT_ONCE: usize = 128;
 
-/// For each pushed or claimed job, [`Queue::forget_units`] clears at most this number of unit logs whose units are all
-/// available again. A claim fills at most one log. So logs are cleared faster than claims fill them.
+/// [`Queue::forget_units`] clears the unit logs of at most this number of groups. It runs for each pushed or claimed
+/// job. A claim fills at most one log. So logs are cleared faster than claims fill them.
 const FORGOTTEN_BY_USE: usize = 2;
 
 /// One claim, or one run of the upkeep, clears the unit logs of at most this number of groups.
@@ -108,7 +108,7 @@ pub(super) struct Group {
     node: JobNode,
     /// The earliest time at which a claim can get a job of this group.
     opens: Millis,
-    /// The time from which on this group has a ready job.
+    /// The earliest time at which a job of this group is ready.
     ready: Millis,
     /// The earliest `opens` in the subtree of this node.
     least_opens: Millis,
@@ -185,7 +185,7 @@ impl Groups {
         if member == NIL { b"" } else { &self.table[self.members[member].group].name }
     }
 
-    /// Whether a unit of some group stays taken for longer than one window from `now`.
+    /// Whether some unit of GROUPRATE becomes available again later than one window after `now`.
     pub fn unsettled(&self, rate: Rate, now: Millis) -> bool {
         self.held.last_key_value().is_some_and(|((back, _), _)| *back > rate.horizon(now))
     }

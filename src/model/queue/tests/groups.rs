@@ -187,8 +187,8 @@ fn a_recurring_job_that_waits_for_an_occurrence_leaves_its_group_open() {
     }
 }
 
-/// RESCHEDULE moves the next occurrence of a recurring job. While the job waits for the new time, it does not keep its
-/// group closed.
+/// RESCHEDULE moves the next occurrence of a recurring job. Until that occurrence, claims get other jobs of the group,
+/// even with ORDERED.
 #[test]
 fn a_recurring_job_moved_to_another_time_leaves_its_group_open() {
     let mut pair = Pair::configured(|s| s.ordered = true);

@@ -103,7 +103,7 @@ impl ModelJob {
         waits && self.expires(now, s).is_some_and(|expires| expires <= now)
     }
 
-    /// Sets another due time, from which the occurrences and the TTL of the job count.
+    /// Makes the period (EVERY) and the TTL of the job begin at `due`.
     fn count_from(&mut self, due: u64) {
         self.every = self.every.map(|(period, _)| (period, due));
         self.ttl = self.ttl.map(|(ttl, _)| (ttl, due + ttl));
