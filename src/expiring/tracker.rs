@@ -40,8 +40,8 @@ struct Tracker {
     checked: Option<DbKey>,
     /// The slots whose keys are arriving. The sets of these slots are not tracked.
     arriving: Vec<SlotRange>,
-    /// The slots in `arriving` whose move has ended. They stay in both lists until the tracker has removed its old
-    /// entries of these slots.
+    /// The slots in `arriving` whose move has ended. When no set of the slots in `arriving` is tracked any more, both
+    /// lists drop these slots.
     arrived: Vec<SlotRange>,
 }
 
@@ -210,7 +210,7 @@ pub(super) fn begin_slice(ctx: &Context) -> bool {
     may_sweep(ctx)
 }
 
-/// Does the remaining part of a slice's work until its time is up: removes entries of arriving slots, and continues a first scan.
+/// Stops tracking the sets of arriving slots, and continues the first scan of the keyspace, until time is up.
 pub(super) fn walk_on(ctx: &Context, is_time_up: impl Fn() -> bool) {
     STATE.with(ctx, |tracker| {
         tracker.forget_on(&is_time_up);

@@ -210,9 +210,9 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
         }
     }
 
-    /// `key` has woken an earlier client. Makes `client` wait until that client has claimed. `behind` contains the keys
-    /// that `client` would try after `key`. If `key` has no job left for `client`, each key in `behind` that has woken
-    /// `client` is checked again.
+    /// Notes that `client` waits until the client woken by `key` has claimed. `behind` contains the keys that `client`
+    /// tries after `key`. When `key` has no client to wake, the keys in `behind` that have woken `client` are checked
+    /// again.
     pub fn wait_behind(&mut self, key: &K, behind: &[K], client: Client) {
         let behind: Vec<_> = behind.iter().filter(|behind| self.is_woken(behind, client)).cloned().collect();
         if let Some(entry) = self.keys.get_mut(key) {
@@ -262,7 +262,7 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
     }
 
     /// Returns the keys to check when the timer has fired. The caller checks them, and then calls
-    /// [`alarm`](Self::alarm). If `allowed` returns false (the server must not serve clients now), returns no keys.
+    /// [`alarm`](Self::alarm). `allowed` returns whether this server may serve clients now. If not, returns no keys.
     pub fn fired(&mut self, now: Millis, allowed: impl FnOnce() -> bool) -> Vec<K> {
         self.armed = None;
         if self.is_due(now) {

@@ -54,9 +54,8 @@ pub fn reply_nothing(ctx: &Context) {
     ctx.reply_array(0);
 }
 
-/// Makes a claim for 0 jobs. This claim drops expired jobs, and forgets units that are available again. Without this
-/// claim, the queue could not compute when it becomes claimable
-/// ([`Queue::needs_settling`](crate::model::queue::Queue::needs_settling)).
+/// Runs a claim for 0 jobs. This claim drops expired jobs, and forgets units that are available again. See
+/// [`Queue::needs_settling`](crate::model::queue::Queue::needs_settling).
 pub fn settle(ctx: &mut Context, key: Str<'_>, clock: Micros) {
     let now = clock / 1000;
     // If the key has another type, there is nothing to do.

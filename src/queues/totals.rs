@@ -46,8 +46,8 @@ impl Firsts {
         self.by_time.insert((due, number), Arc::clone(first));
     }
 
-    /// Returns the earliest due time of all jobs, or `None` if no job waits. While the first entry has an outdated due
-    /// time, moves the entry to its current due time.
+    /// Returns the earliest due time of all jobs, or `None` if no job waits. Updates outdated entries until the first
+    /// entry is up to date.
     fn earliest(&mut self) -> Option<Millis> {
         loop {
             let (&(entered, number), first) = self.by_time.first_key_value()?;

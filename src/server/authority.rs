@@ -51,8 +51,8 @@ use std::ffi::{CStr, c_int};
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// The first server version whose `RedisModule_Call` knows the letter `D`, in the form of
-/// `RedisModule_GetServerVersion`. Valkey reports 7.2.4.
+/// Redis 7.2, the first version whose `RedisModule_Call` accepts the letter `D`. Valkey also accepts `D`, and
+/// reports version 7.2.4.
 const DRY_RUN_SINCE: c_int = 0x0007_0200;
 
 /// The context of all dry runs. The first dry run creates it.

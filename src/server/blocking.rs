@@ -45,7 +45,7 @@ pub trait Wait: Sized + 'static {
 pub struct Blocked {
     name: OwnedStr,
     /// The address of the [`Wait`]. The address is only looked up in [`BlockedClients`] and never dereferenced, because
-    /// the [`Wait`] may be freed. If another [`Wait`] has the same address by then, its client is checked needlessly.
+    /// the [`Wait`] may be freed. If a later [`Wait`] gets the same address, its client is checked needlessly.
     wait: *mut c_void,
 }
 

@@ -97,7 +97,8 @@ pub fn is_master() -> bool {
     flags & raw::REDISMODULE_CTX_FLAGS_MASTER as c_int != 0
 }
 
-/// Whether the server is loading a dataset, even while it still serves an old one. For callers without a context.
+/// Whether the server is loading a dataset. Also true for an asynchronous load, during which the server serves the old
+/// dataset.
 pub fn is_loading() -> bool {
     let loading = raw::REDISMODULE_CTX_FLAGS_LOADING | raw::REDISMODULE_CTX_FLAGS_ASYNC_LOADING;
     // SAFETY: as above.

@@ -1,7 +1,7 @@
 //! A check that all changes are committed.
 
-/// Whether changes to a key have not been replicated yet. If this value is dropped with such changes, a debug build
-/// panics, because replicas would never get the changes.
+/// Whether a key has changes that are not replicated yet. If so, dropping this value panics in a debug build, because
+/// replicas would never get the changes.
 #[derive(Default)]
 pub struct Uncommitted(bool);
 
@@ -10,7 +10,7 @@ impl Uncommitted {
         self.0 = true;
     }
 
-    /// Switches the check off. The caller must commit the changes right after this call.
+    /// Marks the changes as replicated. The caller must replicate them right after this call.
     pub fn settle(&mut self) {
         self.0 = false;
     }

@@ -11,8 +11,8 @@
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
-/// The range of numbers that count as a current time: 2020 to 2100 in Unix ms. A page of docs that needs a fixed time
-/// must use a later one.
+/// Numbers in this range count as current times: 2020 to 2100 in Unix ms. If a page needs a fixed time, the time must
+/// be after 2100.
 const CURRENT_TIMES: std::ops::Range<u64> = 1_577_836_800_000..4_102_444_800_000;
 
 /// The tolerance in ms. The interval between two timestamps on the page may differ from the interval between the same

@@ -22,7 +22,7 @@ export interface LimiterOptions {
   readonly onError?: "raise" | "allow" | "deny";
   /** How long a call may take; by default one second. */
   readonly timeout?: Duration;
-  /** The prefix of the Redis keys. Header fields have the name without the prefix. */
+  /** The prefix of the Redis keys. The limiter's name in header fields has no prefix. */
   readonly prefix?: string;
   /**
    * The name of the units in RateLimit-Policy: `"requests"`, `"content-bytes"`, `"concurrent-requests"` or your own.
@@ -60,7 +60,7 @@ export interface WaitOptions {
 /** The longest timer of Node.js. A longer timer would fire at once. */
 const LONGEST_MS = 2 ** 31 - 1;
 
-/** How long `wait` pauses before it asks again if Redis is away. */
+/** If Redis is away, `wait` checks again after this time. */
 const AWAY_MS = 100;
 
 /** The decision of a limit. Times are in milliseconds. */

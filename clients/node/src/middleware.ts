@@ -179,8 +179,9 @@ const socketOf = ({ env }: HonoContext): string | undefined =>
   (env as { incoming?: { socket?: { remoteAddress?: string } } } | undefined)?.incoming?.socket?.remoteAddress;
 
 /**
- * `app.use(honoLimit(limiter))`, or in front of a route. Responds 429 if a limit denies. By default, `key`
- * returns the client's network. This requires @hono/node-server. With other servers, and behind a proxy, pass `key`.
+ * Middleware for an application or a route: `app.use(honoLimit(limiter))`. Responds 429 if a limit denies. By default,
+ * `key` returns the client's network. This requires @hono/node-server. With other servers, and behind a proxy, pass
+ * `key`.
  */
 export function honoLimit<Context extends HonoContext = HonoContext>(
   limits: Limiter | readonly Limiter[],

@@ -2,7 +2,7 @@
  * OpenTelemetry of queues and workers, by the semantic conventions for messaging. Needs @opentelemetry/api.
  *
  * If a job has a `traceparent`, the span of its handler is linked with the span of the push. The handler's span begins
- * its own trace, as a job may run long after it was pushed, and more than once.
+ * its own trace, because a job can run more than once, and long after the push.
  */
 
 import {

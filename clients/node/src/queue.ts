@@ -44,7 +44,7 @@ export class Queue<T = any> {
 
   constructor(
     client: RedisClient,
-    /** The key. If the queue has shards: the name in the keys of the shards. */
+    /** The queue's key. If the queue has shards, their keys contain this name. */
     readonly key: string,
     { codec, telemetry, shards }: QueueOptions<T> = {},
   ) {

@@ -296,10 +296,10 @@ export class Worker<T = any> extends EventEmitter<WorkerEvents<T>> {
   }
 
   /**
-   * Gives the free slots to the pumps. Pumps that expect jobs come first. While any pump expects jobs, the other pumps
-   * claim again from time to time. If slots are left, pumps with empty queues wait for jobs. Each of these pumps gets a
-   * part of the slots that are left, but at least one slot. So the claims exceed the free slots only if there are more
-   * pumps than slots.
+   * Gives the free slots to the pumps. Pumps that have not emptied their queues come first. While there is such a pump,
+   * the other pumps claim again only after `ASK_AGAIN_MS`. If slots are left, pumps with empty queues wait for jobs.
+   * Each of them gets an equal part of these slots, but at least one slot. So if there are more pumps than free slots,
+   * the claims can exceed the free slots.
    */
   #share(): void {
     const isWorking = this.#phase === "working";

@@ -146,8 +146,8 @@ pub async fn peek(server: &Server, key: &[u8], state: JobState, most: usize, aft
     Ok(reply::array(&listed).iter().filter_map(|job| Job::listed(state, job)).collect())
 }
 
-/// Returns a page of jobs, and whether it is the first page. If the job `after` is gone, returns the first page,
-/// because most jobs before it are gone, too.
+/// Returns a page of jobs, and whether it is the first page. If the job `after` is no longer in this state, returns the
+/// first page.
 async fn jobs(server: &Server, key: &[u8], state: JobState, after: &[u8]) -> Result<(Vec<Job>, bool), Problem> {
     let (listed, is_first) = match peek(server, key, state, ROWS + 1, after).await {
         Err(error) if !after.is_empty() && crate::server::message(&error).contains("no such job in this state") => {

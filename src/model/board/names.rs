@@ -174,7 +174,7 @@ impl Names {
         self.pages.len() + self.last.len() + self.index.relocations()
     }
 
-    /// Returns the allocated bytes, estimated from `samples` pages (0: from all pages).
+    /// Returns the allocated bytes, estimated from `samples` pages. If `samples` is 0, reads all pages.
     pub(super) fn bytes(&self, samples: usize) -> usize {
         let last = self.last.len() * 2 * size_of::<(usize, u32)>();
         self.pages.bytes(samples, |page| page.bytes.capacity()) + last + self.index.bytes()

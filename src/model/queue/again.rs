@@ -72,8 +72,8 @@ impl Queue {
         Some(follower)
     }
 
-    /// If a recurring job has a follower, gives the job the payload and the TTL of the follower, and removes the
-    /// follower. The job must be in no tree.
+    /// If a push with AGAIN waits for a recurring job, removes the push, and gives the job its payload and TTL. The job
+    /// must be in no tree.
     pub(super) fn take_on(&mut self, slot: u32) {
         if let Some(Follower { payload, rest, .. }) = self.drop_follower(slot) {
             self.renew_body(slot, rest.ttl.map(|ttl| Ttl::from(0, ttl)), &payload);

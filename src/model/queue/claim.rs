@@ -125,9 +125,8 @@ impl Queue {
         rate.is_some_and(|rate| self.rate_log.unsettled(rate, now)) || group_rate.is_some_and(of_groups)
     }
 
-    /// If a taken unit of RATE would become available again later than one window after `at`, it becomes available at
-    /// that time. For a limited number of groups, does the same with the units of GROUPRATE, and forgets the units that
-    /// are available again. Returns the number of changed groups.
+    /// Limits the wait for taken units of RATE to one window from `at`. For a limited number of groups, does the same
+    /// with units of GROUPRATE. Also forgets units that are available again. Returns the number of changed groups.
     pub(super) fn settle(&mut self, at: Millis) -> usize {
         if let Some(rate) = self.settings.rate {
             self.rate_log.settle(rate, at);

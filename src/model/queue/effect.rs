@@ -53,8 +53,8 @@ pub enum Change<'a> {
     RestoreJob(Record<'a>),
     /// AOF rewriting: restores a push that waits behind the job with the same ID.
     RestoreFollower(NewJob<'a>),
-    /// AOF rewriting: restores taken units of a group, or of RATE if `group` is `None`. These effects are in the order
-    /// of `back_at`. Effects of RATE follow `Configure`. Effects of groups follow the jobs.
+    /// AOF rewriting: restores taken units of GROUPRATE, or of RATE if `group` is `None`. Units are restored in the
+    /// order of `back_at`. Units of RATE come after `Configure`, and units of groups after the jobs.
     RestoreUnits { group: Option<&'a [u8]>, taken: Taken },
     /// AOF rewriting: restores the turn of a group. Groups are restored in the order of their turns.
     RestoreTurn { group: &'a [u8] },

@@ -130,7 +130,7 @@ pub(super) struct Job {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Timing {
-    /// The period is 0 without EVERY.
+    /// If the job has no EVERY, the period is 0.
     pub recurrence: Recurrence,
     /// All numbers are 0 without TTL.
     pub ttl: Ttl,
@@ -171,7 +171,7 @@ impl Job {
         self.node.high[2] & flag != 0
     }
 
-    /// Returns the length of the member number at the start of [`body`](Job::body). 0 if the job has no group.
+    /// Returns the number of bytes before the ID in [`body`](Job::body).
     fn prefix(&self) -> usize {
         if self.is(GROUPED) { size_of::<u32>() } else { 0 }
     }

@@ -173,7 +173,7 @@ pub struct Queue {
     last_token: u64,
     last_id: AutoId,
     next_seq: u64,
-    /// The bytes of the values that jobs, notes and followers own.
+    /// The heap memory of the elements of `jobs`, `notes` and `followers`, in bytes.
     owned_bytes: usize,
     priorities: Priorities,
     /// `None` if no job has a group, no group is held, and GROUPCONCURRENCY, GROUPRATE and ORDERED are off.

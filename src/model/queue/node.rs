@@ -62,7 +62,7 @@ impl TreeId {
         }
     }
 
-    /// If the jobs in this tree have entries in a second tree ([`super::returns`]), returns the second tree.
+    /// Returns the second tree in which the jobs of this tree have entries ([`super::returns`]), if there is one.
     pub fn second(self) -> Option<TreeId> {
         match self {
             TreeId::Retrying => Some(TreeId::Retries),
@@ -137,7 +137,7 @@ pub(super) struct JobNode {
     pub seq: u64,
     pub priority: i32,
     pub links: Links,
-    /// Of the items of this subtree, the one to serve first. Unused if the tree has no serving order
+    /// The item of this subtree that is served first. Unused if the tree has no serving order
     /// ([`TreeId::is_served`]).
     pub best: u32,
     pub tree: TreeId,

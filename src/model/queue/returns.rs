@@ -92,7 +92,7 @@ impl Queue {
         }
     }
 
-    /// Returns a value for each entry ([`Return`]) that a job needs. The value is [`Return::of_all_groups`].
+    /// Returns the values of [`Return::of_all_groups`] for the entries that a job needs. Empty if it needs no entry.
     fn entries(&self, slot: u32) -> &'static [bool] {
         let job = &self.jobs[slot];
         match (job.node.tree.second(), job.member()) {

@@ -15,7 +15,7 @@ pub(super) const MOST_PASSED: usize = 500;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoPage {
-    /// No job with this ID is in the state and the group.
+    /// No job with the given ID is in the requested state and group.
     NotInState,
     /// The job with this ID is ready, but too many ready jobs are served before it (`MOST_PASSED`).
     TooFar,

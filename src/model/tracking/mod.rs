@@ -229,8 +229,8 @@ impl Tracking {
 
     /// Ends the postponements whose time has passed.
     fn resume(&mut self) {
-        /// The maximum number of sets that one call makes due again in each database. A small number is enough, because
-        /// a slice calls `resume` before every visit.
+        /// One call of `resume` ends at most this number of postponements in each database. The others end later,
+        /// because a slice calls `resume` before every visit.
         const SOME: usize = 16;
         for database in self.databases.values_mut() {
             (0..SOME).take_while(|_| database.resume_one(self.passed)).count();

@@ -9,11 +9,10 @@ use super::Client;
 
 /// Returns the name for a client that waits for `key`.
 ///
-/// The name contains the key's hash tag. If the key has no hash tag, the name contains the whole key as its hash tag.
+/// The name contains the key's hash tag. If the key has no hash tag, the name contains `{key}`.
 ///
-/// There is one exception: an empty key cannot be a hash tag, and neither can a key that contains a `}` but has no hash
-/// tag. For such a key, the name is the key itself. All clients that wait for the key share this name, so the server
-/// checks all of them.
+/// If a key without a hash tag is empty or contains a `}`, then `{key}` would be in another slot. In this case, the
+/// name is the key itself. All clients that wait for the key share this name, so the server checks all of them.
 pub fn name(client: Client, key: &[u8]) -> Vec<u8> {
     let tag = tag(key).unwrap_or(key);
     if tag.is_empty() || tag.contains(&b'}') {

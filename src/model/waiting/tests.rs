@@ -608,8 +608,8 @@ fn no_client_is_passed_over_and_nothing_is_left_over() {
     assert!(served > 0 && checks > 0 && firings > 0, "the histories are about something");
 }
 
-/// The clock is set back, and later set forward again. Between the two steps, the event loop computes from the wrong
-/// time how long the timer has to wait. So the timer would fire too late. The next tick serves the client before that.
+/// The clock is set back, and later set forward again. Between the two steps, the event loop computes the timer's wait
+/// from the wrong time. So the timer is late, but the next tick serves the client.
 #[test]
 fn a_clock_that_goes_back_and_returns_between_two_ticks_delays_a_client_until_the_next_tick_at_most() {
     let mut world = World::new(0);

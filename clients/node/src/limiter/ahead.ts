@@ -36,7 +36,7 @@ class Stock {
   left = 0;
   /** Units handed out since the last call. */
   used = 0;
-  /** Units to hold after the next call. */
+  /** How many units the next call should take. */
   want = 0;
   /** The end of the hold. */
   deadlineMs = 0;
@@ -166,7 +166,7 @@ export class Ahead {
     }
   }
 
-  /** Refunds the unused held units. Returns whether any units were handed out since the server's last reply. */
+  /** Refunds the unused units of a key. Returns whether `stock.used` was above 0. */
   #return(stock: Stock): boolean {
     const { key, left, reply, used } = stock;
     if (left > 0 && reply) {

@@ -42,7 +42,7 @@ export class ExpressStore {
   readonly #counting: Counting;
   readonly #recent = new Map<string, Recent>();
   #settings: Settings | undefined;
-  /** If the limit is a function, and so differs from request to request: a limiter that counts all requests. */
+  /** Counts all requests. Undefined if the limit is a number. */
   #all: Limiter | undefined;
 
   constructor(client: RedisClient, name: string, options: StoreOptions = {}) {
@@ -74,9 +74,9 @@ export class ExpressStore {
   }
 
   /**
-   * Refunds a hit of this process for the key. The middleware does not say which hit. If the process remembers a denied
-   * hit, the function forgets that hit: a denied hit took no unit. Otherwise, it refunds the oldest hit that still
-   * counts. If the middleware meant a newer hit, hits count for too long, but never for too short a time.
+   * Takes back a hit of the key. The middleware does not say which hit. If the store remembers a denied hit, it forgets
+   * that hit, which took no unit. If not, the store refunds the oldest hit. If the middleware meant a newer hit, the
+   * unit of the newer hit stays taken for too long.
    */
   async decrement(key: string): Promise<void> {
     const recent = this.#recent.get(key);

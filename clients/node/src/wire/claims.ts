@@ -53,7 +53,7 @@ export interface Nack {
   /** After how many milliseconds the job is due again; by default as the queue's BACKOFF says. */
   readonly delayMs?: number | undefined;
   readonly dead?: boolean;
-  /** FREE: whether the server does not count this attempt as one of the job's attempts. */
+  /** FREE: the attempt does not count. */
   readonly free?: boolean;
   /** For how many milliseconds no job of the same group is claimed; by default, the group is not held. */
   readonly holdMs?: number | undefined;

@@ -12,7 +12,7 @@ export type AddOptions = Life & {
   readonly only?: "new" | "present";
   /** Changes a member's expiry only if the new expiry is later, or only if it is sooner. */
   readonly when?: When;
-  /** Whether the count includes members whose expiry changed. */
+  /** Whether `add` also counts members whose expiry changed. */
   readonly changed?: boolean;
   /** If the set would have more live members than this, nothing is done. */
   readonly cap?: number;

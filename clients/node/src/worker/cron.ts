@@ -59,8 +59,8 @@ export class Cron {
 }
 
 /**
- * Whether a waiting run has to be moved to the next time of the expression. False for a run that waits for another
- * attempt after a failure, and for a run that is due within a second.
+ * Whether the due time of a delayed run must be changed to the next time of the cron expression. False for a retry
+ * after a failure, and for a run that is due within a second.
  */
 export function isMisplaced(cron: Cron, run: { state: string; attempts: number; dueMs: number }, nowMs: number): boolean {
   return run.state === "delayed" && run.attempts === 0 && run.dueMs > nowMs + 1000 && run.dueMs !== cron.next(nowMs);

@@ -22,7 +22,7 @@ export interface Outcome<T> extends JobEvent<T> {
   readonly commands: readonly (readonly Word[])[];
   /** Whether this outcome makes the job a dead letter. */
   readonly isDead?: boolean;
-  /** The command that asks whether the job is now a dead letter. Only after a failure that may be the last attempt. */
+  /** Asks whether the job is now a dead letter. Undefined unless the attempt failed and may have been the last. */
   readonly look?: readonly Word[];
   /** Whether the attempt does not count. */
   readonly isFree?: boolean;

@@ -318,8 +318,8 @@ export class Pump<T> {
   }
 
   /**
-   * Handles a refusal of the server. The connection still works, so heartbeats continue. Claims and refused commands
-   * pause for a short time.
+   * Handles the error with which the server refused a command. The connection still works, so heartbeats continue. For
+   * a short time, the pump sends no claims, and repeats no outcomes.
    */
   #refused(error: Error): void {
     this.shared.announce("refused", { error });

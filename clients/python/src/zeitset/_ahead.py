@@ -173,7 +173,7 @@ class Ahead:
             return 0.0 if first is None else max(first.sweep_at - now(), 0.001)
 
     def due(self) -> list[Refund]:
-        """Removes and returns the unused units whose hold has ended. The caller refunds them."""
+        """Removes and returns the unused units that must not be handed out any more. The caller refunds them."""
         with self._lock:
             time = now()
             while self._stocks:
@@ -197,7 +197,7 @@ class Ahead:
             return refunds
 
     def _expire(self, key: str, stock: _Stock) -> bool:
-        """Empties the stock, and adds its unused units to the units to refund. Returns whether any units were used."""
+        """Moves the unused units of a key to `self._refunds`. Returns whether `stock.used` was above 0."""
         if stock.left and stock.check is not None:
             self._refunds.append(Refund(key, stock.left, stock.check.charged_until_ms))
         was_used = stock.used > 0

@@ -207,7 +207,8 @@ class Link:
         """Sends commands in a pipeline. Returns the replies in the same order, error replies included. If the
         connection fails, closes it and raises the error.
 
-        The reply to the last command may take `patience` seconds. `early` gets the other replies before this wait.
+        With `patience`, waits up to that many seconds for the reply to the last command. Before this wait, calls
+        `early` with the other replies.
         """
         commands = list(commands)
         await self.open()

@@ -32,7 +32,7 @@ class Client(Protocol):
 
 
 class Bound(Generic[C]):
-    """A client, and the calls of one key or name."""
+    """The base of classes such as `Board`: a client, and the commands for one key or name."""
 
     def __init__(self, client: Client, calls: C) -> None:
         self._client = client

@@ -70,8 +70,8 @@ class Slots:
         return self._size - len(self.held) - self._reserved
 
     async def turn(self, eager: bool) -> Turn:
-        """Waits until a slot is free. Returns how many jobs the source may claim. `eager`: the source probably has
-        jobs. After its claim, the source calls `settle`."""
+        """Waits until a slot is free. Returns how many jobs the caller may claim. `eager` tells whether the caller's
+        queues probably have jobs. After the claim, the caller must call `settle`."""
         waiting = _Waiting(eager, monotonic(), self.started, self._loop.create_future())
         self._waiting.append(waiting)
         self._offer()

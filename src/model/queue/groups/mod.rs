@@ -89,8 +89,8 @@ pub(super) struct Groups {
     members: Chunks<Member>,
     /// The trees of all jobs with a group.
     roots: Roots,
-    /// The groups with taken units of GROUPRATE, by the time at which their last unit becomes available again, and by
-    /// name.
+    /// The groups with taken units of GROUPRATE, ordered by the time at which their last unit becomes available again,
+    /// then by name.
     held: BTreeMap<(Millis, Arc<[u8]>), u32>,
     name_bytes: usize,
     log_bytes: usize,

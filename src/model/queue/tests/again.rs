@@ -23,7 +23,7 @@ fn payload(pair: &Pair, id: &str) -> String {
     text(pair.primary.get(0, id.as_bytes()).expect("a job").payload)
 }
 
-/// Returns the payload of the push that waits behind a job.
+/// Returns the payload of the push with AGAIN that waits until a job is finished.
 fn behind(pair: &Pair, id: &str) -> Option<String> {
     pair.primary.again(id.as_bytes()).map(text)
 }

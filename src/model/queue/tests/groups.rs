@@ -385,7 +385,7 @@ fn units_that_are_left_of_a_rate_that_is_off_are_saved_and_loaded() {
     }
 }
 
-/// `opens` returns the time at which the second job of a group can be claimed. The first job was claimed at time 1.
+/// The first job of each group was claimed at time 1. `opens` returns the time at which a second job can be claimed.
 #[test]
 fn units_of_a_group_without_jobs_follow_a_change_of_grouprate() {
     let changed = |rate: Option<Rate>| {

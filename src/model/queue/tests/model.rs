@@ -37,11 +37,11 @@ pub struct ModelJob {
     pub group: Vec<u8>,
     /// The TTL, and the time at which the job expires.
     pub ttl: Option<(u64, u64)>,
-    /// The push that waits behind the job.
+    /// A push with AGAIN that waits until this job is finished.
     pub next: Option<Next>,
 }
 
-/// A copy of a push.
+/// The arguments of a push with AGAIN, without the ID.
 #[derive(Clone, Debug)]
 pub struct Next {
     pub payload: Vec<u8>,
