@@ -129,7 +129,7 @@ impl Watch {
         self.now.at_us / 1000
     }
 
-    /// Returns the longest wait of a ready job: from INFO or, if INFO lacks the field, from the queues read.
+    /// Returns the longest wait of a ready job. If INFO lacks it, considers only the queues that the program reads.
     pub fn longest_wait_ms(&self) -> u64 {
         let seen = || self.queues.values().filter_map(|watched| watched.queue.wait_ms(watched.at_us / 1000)).max();
         self.now.info.number("zeitset_jobs_longest_wait_ms").or_else(seen).unwrap_or_default()

@@ -89,8 +89,8 @@ pub fn on_server(ctx: &mut Context, event: ServerEvent<'_>) {
     }
 }
 
-/// Notes that plain commands changed a tracked set. If the key has no TTL, another value has replaced the set, so the
-/// tracker removes its entry.
+/// Notes that plain commands changed a tracked set. An expiring set has a TTL. So if the key has none, the tracker
+/// forgets it.
 fn note_changed(ctx: &mut Context, name: Str<'_>) {
     let ttl = ReadKey::open_notouch(ctx, name).expires_at();
     let (database, key) = (ctx.database(), name.bytes());

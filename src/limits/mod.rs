@@ -62,8 +62,8 @@ impl<'k, M: Mode> Limit<'k, M> {
 }
 
 impl<'k> Limit<'k, Writing> {
-    /// Makes and replicates a change, and signals it to WATCH and client-side caching. If `update` is `None`, as for
-    /// most denied checks, only closes the key. Returns the keyspace events, which the caller must send.
+    /// Makes and replicates a change, and signals it to WATCH and client-side caching. If `update` is `None`, only
+    /// closes the key. Returns the keyspace events, which the caller must send.
     pub fn commit(self, update: Option<Update>) -> (&'k mut Context, PendingEvents) {
         let mut events = PendingEvents::default();
         let Limit { mut text, name } = self;

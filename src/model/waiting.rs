@@ -111,8 +111,8 @@ pub enum Turn {
     /// The key may have a job for this client. The caller checks the queue for the client, and calls
     /// [`checked`](Waiting::checked).
     Check,
-    /// The key has woken an earlier client. The caller must call [`wait_behind`](Waiting::wait_behind), so that the
-    /// asking client waits.
+    /// The key has woken an earlier client. The caller must call [`wait_behind`](Waiting::wait_behind), so that this
+    /// client waits.
     Wait,
 }
 

@@ -29,8 +29,8 @@
 //!
 //! **Slots.** The dry run depends on the slot's owner, which changes only when all keys of the slot have arrived:
 //!
-//! - Key by key (SETSLOT, MIGRATE): this server does not own a slot that it is importing. It owns a slot that it is
-//!   migrating, for the keys that it still has.
+//! - Key by key (SETSLOT, MIGRATE): the dry run refuses all keys of a slot that this server is importing. In a slot
+//!   that this server is migrating, the dry run accepts only the keys that have not moved yet.
 //! - Atomically (Valkey from 9.0, Redis from 8.4): the source owns the slot until the target takes it over.
 //!   `RedisModule_ClusterCanAccessKeysInSlot` (Redis from 8.4) also allows slots that are imported key by key, so the
 //!   module does not use it.
@@ -80,8 +80,7 @@ impl Context {
         self.is_master() && self.may_act()
     }
 
-    /// Whether this server may now change `key` without a client's command. For example, the sweeper deletes expired
-    /// members.
+    /// Whether this server may now change `key` without a client's command, as the sweeper does.
     pub fn may_change(&mut self, key: Str<'_>) -> bool {
         self.may_write_by_itself() && (!self.is_in_cluster() || self.passes(key, [c"Dv", c"v"]))
     }

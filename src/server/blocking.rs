@@ -49,7 +49,7 @@ pub struct Blocked {
     wait: *mut c_void,
 }
 
-/// The data for checking a client on Redis 7.0.
+/// A blocked client, and a function that calls [`Wait::is_servable`]. Used only on Redis 7.0.
 #[derive(Clone, Copy)]
 struct Waking {
     client: *mut RedisModuleBlockedClient,

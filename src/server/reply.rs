@@ -46,7 +46,7 @@ impl Context {
         unsafe { api!(RedisModule_ReplyWithNullArray(self.reply())) };
     }
 
-    /// Replies with a double, in RESP2 as a string. Older servers write more digits than necessary.
+    /// Replies with a double, in RESP2 as a string.
     pub fn reply_double(&self, value: f64) {
         // SAFETY: as above.
         unsafe { api!(RedisModule_ReplyWithDouble(self.reply(), value)) };

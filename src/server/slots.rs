@@ -42,8 +42,8 @@ pub struct SlotRange {
 }
 
 /// Returns the number of the slot migration event: `VALKEYMODULE_EVENT_ATOMIC_SLOT_MIGRATION` or
-/// `REDISMODULE_EVENT_CLUSTER_SLOT_MIGRATION`. The number of one product means another event in the other product. A
-/// server without the event refuses the subscription.
+/// `REDISMODULE_EVENT_CLUSTER_SLOT_MIGRATION`. Valkey and Redis number their events differently. A server without the
+/// event refuses the subscription.
 pub(super) fn event_number() -> u64 {
     if is_valkey() { 19 } else { 18 }
 }

@@ -63,7 +63,7 @@ export function headerOf<T>(codec: Codec<T>, raw: Buffer): Header {
   };
 }
 
-/** Returns the header, each byte as a character; empty if there is none. Does not copy payloads without a header. */
+/** Returns the header as Latin-1 text; an empty string if there is none. */
 const linesOf = (raw: Buffer): string => (/[a-z]/.test(raw.toString("latin1", 0, 1)) ? (HEADER.exec(raw.toString("latin1"))?.[0] ?? "") : "");
 
 /** Refuses NaN and infinity, which JSON.stringify would write as null. */

@@ -71,7 +71,7 @@ export interface Connection {
   /** Whether all commands use one socket, which is never replaced, so that the client id never changes. */
   readonly isPinned: boolean;
   /**
-   * Returns a worker's own connection to the same server, which is not open yet. In a cluster, {@link Nodes.own}
+   * Returns a new connection to the same server, for a worker. The worker opens it. In a cluster, {@link Nodes.own}
    * connects to a node.
    */
   own(): Own;
@@ -480,8 +480,8 @@ async function opened(client: NodeRedis | IoRedis): Promise<void> {
 }
 
 /**
- * Returns the error that made the server discard a transaction. The reply EXECABORT does not name that error. Prefers a
- * temporary error.
+ * Returns the error that made the server discard a transaction, because the reply EXECABORT does not name it. If there
+ * are several such errors, prefers a temporary one.
  */
 function reasonOf(error: Error, causes: readonly Error[]): Error {
   const others = causes.filter((cause) => codeOf(cause) !== "EXECABORT");

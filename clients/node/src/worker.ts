@@ -106,7 +106,7 @@ export class Worker<T = any> extends EventEmitter<WorkerEvents<T>> {
   readonly #leaseMs: number;
   readonly #graceMs: number;
   readonly #holding: Holding<T>;
-  /** In the order in which the pumps get slots: first the pump that has had no slots for the longest time. */
+  /** The pumps by the time at which they last got slots, earliest first. */
   #pumps: readonly Pump<T>[];
 
   #phase: "new" | "working" | "stopping" | "stopped" = "new";

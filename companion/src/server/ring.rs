@@ -75,7 +75,7 @@ fn decode(bytes: &[u8]) -> Vec<Slot> {
     slots.iter().map(|slot| Slot { at_ms: number(&slot[..8]), taken: number(&slot[8..]) }).collect()
 }
 
-/// Returns the slots of a whole string, oldest first.
+/// Rotates the slots of a ring, so that the oldest comes first. `slots` must contain all slots of the ring.
 fn in_order(slots: &[Slot]) -> Vec<Slot> {
     let Some(first) = slots.first() else { return Vec::new() };
     let seam = slots.iter().position(|slot| slot.at_ms < first.at_ms).unwrap_or(0);

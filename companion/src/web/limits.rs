@@ -137,7 +137,7 @@ fn limit(key: &[u8], info: &Value, now_ms: u64) -> Markup {
     }
 }
 
-/// Shows when units become available again, the latest last.
+/// Shows when units become available again, soonest first.
 fn table_of_moments(info: &Value, moments: &[Moment], now_ms: u64) -> Markup {
     let slots = field(info, "slots").parse().unwrap_or(moments.len());
     html! {

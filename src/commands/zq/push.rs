@@ -5,7 +5,7 @@
 //! returns null. With REPLACE, the new job replaces the old one. With AGAIN, a waiting job gets the new payload, and a
 //! claimed job is pushed again when its claim ends.
 //!
-//! With TTL, a job that still waits at its due time + TTL expires, and is not served.
+//! With TTL, a job expires at its due time + TTL. From then on, no claim gets the job.
 
 use super::{DUE, after};
 use crate::commands::args::{Args, flag, once};

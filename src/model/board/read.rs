@@ -30,7 +30,7 @@ pub enum Ranking {
     /// The position of the member. All ranks differ: 0 1 2 3.
     #[default]
     Plain,
-    /// The number of different better values: 0 1 1 2.
+    /// Members with equal values have the same rank, and no rank is skipped: 0 1 1 2.
     Dense,
     /// The number of better members: 0 1 1 3.
     Competition,

@@ -298,7 +298,7 @@ trait Assessed {
         self.verdict(false)
     }
 
-    /// Returns the assessment of a call that takes no units. Its update only settles the limit: see [`Assessed`].
+    /// Returns the assessment of a call that takes no units. Its update is the result of [`settle`](Assessed::settle).
     fn refuse(&self) -> Assessment {
         Assessment { fits: self.fits(), verdict: self.verdict(true), update: self.settle() }
     }

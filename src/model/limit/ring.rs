@@ -106,7 +106,7 @@ impl<'a> Ring<'a> {
         Patch { at: TAG.len() + self.place(age) * SLOT, bytes: SmallBytes::from_slice(&slot.bytes()) }
     }
 
-    /// Returns patches that lower the totals of the slots from `from` on by `units`.
+    /// Returns patches that subtract `units` from the totals of slot `from` and all later slots.
     pub fn lower(&self, from: usize, units: u64) -> SmallVec<[Patch; 1]> {
         // These slots are one contiguous piece, or two if they wrap around the end of the string.
         let around = (self.len() - self.seam).clamp(from, self.len());

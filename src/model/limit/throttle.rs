@@ -38,7 +38,8 @@ pub struct Arrival {
 }
 
 impl Arrival {
-    /// Parses a string. Returns an error if the number does not agree with `expires_at`, the key's TTL.
+    /// Parses an arrival time. Returns an error if it differs from `expires_at`, the end of the key's TTL, by more than
+    /// [`TOLERANCE`].
     pub fn parse(text: &[u8], expires_at: Option<Millis>) -> Result<Arrival, Foreign> {
         let arrival = Arrival { nanos: NumberReader(text).last_number_after("")? };
         let is_ours = match expires_at {

@@ -111,8 +111,8 @@ impl Queue {
         leases.min(units).min(MAX_TOKEN - self.last_token)
     }
 
-    /// Whether a claim at `now` would drop expired jobs, or correct the times of taken units (RATE, GROUPRATE). Such a
-    /// claim must run even if it gets no job. Otherwise, later claims would get their jobs too late. O(log n).
+    /// Whether a claim at `now` would drop expired jobs, or shorten the wait for taken units (RATE, GROUPRATE). If so,
+    /// the claim must run even if it gets no job, so that later claims get their jobs in time. O(log n).
     pub fn needs_settling(&self, now: Millis) -> bool {
         let now = now.min(MAX_NOW);
         self.next_opening(now) == Some(now) && self.is_held_up(now) || self.has_late_units(now)

@@ -252,8 +252,8 @@ fn write_record(job: &Record<'_>, group: Option<u64>, follower: Option<NewJob<'_
     }
 }
 
-/// Writes a follower. If the follower's group does not exist yet, the group has no number. So this function writes the
-/// name of the group.
+/// Writes the push that waits behind a job. Writes the name of the push's group, because a group that does not exist
+/// yet has no number.
 fn write_follower(follower: &NewJob<'_>, to: &mut impl Writer) {
     let NewJob { id: _, payload, group, due, priority, max_attempts, every, ttl } = *follower;
     to.bytes(payload);

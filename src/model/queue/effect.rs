@@ -5,8 +5,8 @@
 //! two queues have the same bytes, whatever the clocks of their servers say. The server that runs a command changes its
 //! own queue by the same effect.
 //!
-//! `at` determines whether the lease of the changed job had expired (the counter `expired_leases`), and whether the job
-//! is due at once ([`State::Ready`]).
+//! `at` determines whether the changed job is due at once ([`State::Ready`]), and whether its lease had expired. The
+//! counter `expired_leases` counts the expired leases.
 
 use super::ids::AutoId;
 use super::job::{Record, State};

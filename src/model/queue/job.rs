@@ -13,7 +13,7 @@ use super::{ALLOCATION, MAX_TIME, Millis};
 use crate::model::chunks::NIL;
 use crate::model::time;
 
-/// The state of a job: either the state at `now`, or the stored state, which is the state after the last effect. The
+/// The state of a job. As time passes, it can differ from the *stored state*, the state after the last effect. The
 /// numbers of the variants are part of the stored form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {

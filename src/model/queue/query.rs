@@ -125,8 +125,8 @@ impl<'a> JobTree<'a> {
     }
 
     /// Lists the key and the job of each item in a part of this tree, in the order of the keys. The list begins after
-    /// the key `behind`, which need not be the key of an item. If this tree is one of [`TreeId::OF_RETURNS`], the list
-    /// of [`Part::After`] has only jobs whose leases have expired.
+    /// the key `behind`, which need not be the key of an item. In a tree of [`TreeId::OF_RETURNS`], [`Part::After`]
+    /// leaves out the jobs whose leases have not expired.
     pub fn list(self, part: Part, now: Millis, behind: Option<OrderKey>) -> List<'a> {
         let behind = if part == Part::After { behind.max(Some((now, i32::MAX, u64::MAX))) } else { behind };
         let is_in = move |&((time, ..), _): &(OrderKey, u32)| part != Part::Until || time <= now;

@@ -58,8 +58,8 @@ impl Item for Return {
 }
 
 impl Queue {
-    /// If a job needs entries in trees of returns ([`Return`]), adds them. Must be called after the job entered its own
-    /// tree.
+    /// Adds a job's entries ([`Return`]) to the trees of returns, if the job needs any. Must be called after the job
+    /// entered its own tree.
     pub(super) fn link_return(&mut self, slot: u32) {
         let job = &self.jobs[slot];
         let Some(tree) = job.node.tree.second() else { return };

@@ -21,7 +21,7 @@ const DELTA: u64 = 3;
 /// weight. Otherwise, a double rotation is needed.
 const GAMMA: u64 = 2;
 
-/// An item of a tree: a job, or an entry for a job or a group.
+/// An item of a tree: a `Job`, a `Group`, a `Member` or a `Return`.
 pub(super) trait Item: Sized + 'static {
     fn node(&self) -> &JobNode;
     fn node_mut(&mut self) -> &mut JobNode;

@@ -73,9 +73,8 @@ impl Queue {
         JobTree { items, root: roots[id] }
     }
 
-    /// Returns the trees that together contain all jobs with this `id`: those of one group or, if `group` is `None`,
-    /// those of the whole queue. For one group, this is a single tree. For the whole queue, it is the tree of the jobs
-    /// without a group and the tree of the jobs with a group.
+    /// Returns the trees with this `id`. For a group, this is one tree. If `group` is `None`, returns the tree of the
+    /// jobs without a group and, if there are groups, the tree of the jobs with a group.
     pub(super) fn trees(&self, group: Option<&Roots>, id: TreeId) -> impl Iterator<Item = JobTree<'_>> + use<'_> {
         let groups = self.groups.as_deref().filter(|_| group.is_none());
         let own = self.tree(group.unwrap_or(&self.roots), id);

@@ -21,7 +21,7 @@ interface Info {
 interface Recent {
   /** When the units of the hits become available again, soonest first. */
   readonly charged: number[];
-  /** The number of expected `decrement` calls for denied requests, which took no units. */
+  /** How many denied hits `decrement` has not taken back yet. A denied hit took no units. */
   denied: number;
 }
 

@@ -11,8 +11,8 @@ export interface Policy {
   readonly windowMs: number;
   readonly algorithm: Algorithm;
   /**
-   * The precision of the time at which a unit becomes available again: `"exact"` is 1 ms at any limit. By default, it
-   * is the precision of ZRL.CHECK.
+   * The precision of the time at which a unit becomes available again. `"exact"` means 1 ms. The default is the one of
+   * ZRL.CHECK.
    */
   readonly precision?: "exact" | Duration | undefined;
 }

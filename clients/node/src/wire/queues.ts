@@ -98,7 +98,7 @@ export interface JobInfo<T> {
   readonly group: string | null;
   /** The payload of the push (with `again`) that waits until the claimed job has ended; null if no push waits. */
   readonly again: T | Undecodable | null;
-  /** All fields but the payloads, by the names of ZQ.GET in camel case. */
+  /** The fields of ZQ.GET's reply without the payloads. The names are in camel case. */
   readonly fields: Readonly<Record<string, string | number | null>>;
 }
 

@@ -101,8 +101,8 @@ export class Calendar {
   }
 
   /**
-   * Returns when a job has to run that is due at the wall time `wallMs`, on a day on which the clock changes. Returns
-   * one or two times. `before` and `after` are the offsets from UTC before and after the change.
+   * Converts a wall time to Unix ms. The clock changes on that day. A wall time that occurs twice can give two results.
+   * `before` and `after` are the offsets from UTC before and after the change.
    */
   #atChange(wallMs: number, before: number, after: number): number[] {
     const moments = [wallMs - before, wallMs - after];

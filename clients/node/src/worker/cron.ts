@@ -50,8 +50,8 @@ export class Cron {
   }
 
   /**
-   * Returns the command that pushes a run. If the job is in the queue, the command does nothing. MAXATTEMPTS is 0 (no
-   * limit), because the worker counts the attempts.
+   * Returns the command that pushes the job, due at `atMs`. If the job is in the queue, the command does nothing.
+   * MAXATTEMPTS is 0 (no limit), because the worker counts the attempts.
    */
   push(key: string, payload: string | Buffer, atMs: number): Word[] {
     return ["ZQ.PUSH", key, payload, "ID", this.name, "AT", `${atMs}ms`, "MAXATTEMPTS", "0", ...this.#options];

@@ -15,8 +15,8 @@ interface Held<T> {
   leaseEndsMs: number;
   isRunning: boolean;
   /**
-   * Why the handler was cancelled. What a cancelled handler returns does not count. But if its lease was lost and it
-   * has called `job.done()`, the worker sends an ACK.
+   * Why the handler was cancelled. The worker ignores the result of a cancelled handler. But if the lease was lost and
+   * the handler has called `job.done()`, the worker sends an ACK.
    */
   isGivenUp: "lost" | "released" | "timed out" | undefined;
   timer?: NodeJS.Timeout;

@@ -27,8 +27,8 @@ export interface Outcome<T> extends JobEvent<T> {
   /** Whether the attempt does not count. */
   readonly isFree?: boolean;
   /**
-   * Whether the outcome was sent before, and the server refused it or the reply got lost. If so, a stale token may mean
-   * that the first report succeeded.
+   * Whether an earlier report of this outcome failed. A stale token is then no error: perhaps only the reply to the
+   * earlier report got lost.
    */
   readonly isRepeated?: boolean;
 }

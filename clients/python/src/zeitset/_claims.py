@@ -48,8 +48,8 @@ class Claims:
         return Call(("ZQ.NACK", job.queue, encoded(job.id), job.token, "DEAD", *why), flag)
 
     def extend(self, jobs: list[Claimed]) -> list[tuple[list[Claimed], Call[list[bool]]]]:
-        """Returns the jobs of each queue, and a call that extends their leases. For each job, the call returns whether
-        the worker still holds the job."""
+        """Splits the jobs by queue. Returns each part with a call that extends its leases. The reply shows for each job
+        whether the worker still holds the job."""
         by_queue: dict[str, list[Claimed]] = {}
         for job in jobs:
             by_queue.setdefault(job.queue, []).append(job)

@@ -57,7 +57,7 @@ def headed(codec: Codec, body: bytes, traceparent: str | None, timeout: Duration
 
 
 def header_of(codec: Codec, raw: bytes) -> Header:
-    """Reads the header of a job. Ignores lines with other names. Raises ValueError if the timeout is not a duration."""
+    """Reads the header of a job. Ignores unknown lines. Raises ValueError if the timeout is not a duration."""
     found = _HEADER.match(raw) if isinstance(codec, Json) else None
     if found is None:
         return Header()

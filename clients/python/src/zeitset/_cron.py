@@ -160,8 +160,8 @@ class Cron:
         return (wall.replace(tzinfo=self._zone).astimezone(timezone.utc) - _EPOCH) // _MS
 
     def push(self, queue: str, payload: bytes, at_ms: int) -> tuple[Word, ...]:
-        """Returns the command that pushes a run. If the job is in the queue, the command does nothing. MAXATTEMPTS is 0
-        (no limit), because the worker counts the attempts."""
+        """Returns the command that pushes the job, due at `at_ms`. If the job is in the queue, the command does
+        nothing. MAXATTEMPTS is 0 (no limit), because the worker counts the attempts."""
         args: tuple[Word, ...] = ("ZQ.PUSH", queue, payload, "ID", self.name, "AT", f"{at_ms}ms", "MAXATTEMPTS", 0)
         if self.priority:
             args += ("PRIORITY", self.priority)

@@ -57,7 +57,7 @@ class Decider:
         _deciders.add(self)
 
     def known(self, key: str, cost: int) -> Check | None:
-        """Decides by held units or a remembered denial. Returns None if the server has to decide."""
+        """Decides by the units that the limiter holds, or by a remembered denial. Returns None if neither suffices."""
         if cost > self.calls.policy.limit:
             self.calls.fits(cost)
         if self.ahead is not None and (check := self.ahead.take(key, cost)):

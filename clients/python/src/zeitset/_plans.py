@@ -1,5 +1,5 @@
-"""The operations of a queue that may concern several shards, as steps. A step is a list of calls for one pipeline.
-`drive` and `adrive` of `_run` carry out the steps."""
+"""Operations on the shards of a queue. An operation is a generator of steps. A step is a list of calls for one
+pipeline. `drive` and `adrive` of `_run` carry out the steps."""
 
 from __future__ import annotations
 

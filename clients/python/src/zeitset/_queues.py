@@ -72,8 +72,8 @@ class Group:
 
 
 class QueueCalls:
-    """The calls of a queue. If it has shards, `push` and `hold` choose the shard. Other calls are for one shard:
-    `queue.shard(i).calls`."""
+    """The calls of a queue. If the queue has shards, `push` and `hold` choose the shard, and the other methods raise
+    TypeError: use `queue.shard(i).calls`."""
 
     def __init__(
         self,

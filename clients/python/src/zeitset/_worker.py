@@ -34,8 +34,8 @@ Hook = Callable[[], Any]
 
 
 class Worker:
-    """Runs `handler(job)` for each job of the queues: a coroutine function in the event loop, any other function in
-    threads.
+    """Runs `handler(job)` for each job of the queues. A coroutine function runs in the event loop, any other function
+    in a thread.
 
     `queues` may be a dictionary of queues and their handlers: `Worker(r, {"mails": send, "reports": make})`. The worker
     serves the queues in this order, unless a cluster has them in different slots. `shards`: the number of shards of

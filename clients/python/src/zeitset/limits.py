@@ -34,7 +34,7 @@ class _Calls:
         return f"{self._prefix}:{key}"
 
     def incr(self, key: str, expiry: int, amount: int) -> list[Call[int]]:
-        """Counts all requests, including requests beyond the limit. If the connection breaks between the two commands,
+        """Counts all requests, including requests beyond the limit. If the connection breaks between INCRBY and EXPIRE,
         the next call sets the expiry."""
         key = self.key(key)
         return [Call(("INCRBY", key, amount), int), Call(("EXPIRE", key, expiry, "NX"), int)]

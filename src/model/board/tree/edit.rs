@@ -87,8 +87,8 @@ impl Tree {
         }
     }
 
-    /// Adds `change` to the totals that the ancestors of a leaf store. If `is_first` is true, also copies the words of
-    /// the leaf's new first row to the ancestors' rows that begin with this leaf.
+    /// Adds `change` to the totals that the ancestors of a leaf store. If `is_first` is true, the leaf has a new first
+    /// row, and the function also updates the words of all subtrees that begin with this row.
     fn update(&mut self, leaf: u32, change: Total, mut is_first: bool) {
         self.total = self.total.wrapping_add(change);
         let mut node_id = leaf;

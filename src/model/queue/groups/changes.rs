@@ -202,8 +202,8 @@ impl Queue {
         groups.members[member].job = slot;
     }
 
-    /// Updates two times of a job's group: when its limits allow the next claim, and when it has a ready job. Must be
-    /// called after each change of the job. O(log n).
+    /// Updates the times of a job's group ([`times_of`](Self::times_of)). Must be called after each change of the job.
+    /// O(log n).
     pub(in crate::model::queue) fn touch(&mut self, member: u32) {
         if let Some(groups) = &self.groups {
             let group = groups.group_of(member);

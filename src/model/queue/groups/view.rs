@@ -109,7 +109,7 @@ impl Queue {
     }
 
     /// Lists the trees of each group with jobs. The group without a name comes first. The other groups follow in the
-    /// order of their turns.
+    /// order in which claims serve them.
     pub(in crate::model::queue) fn all_roots(&self) -> impl Iterator<Item = &Roots> {
         let named = self.groups.as_deref().into_iter().flat_map(|groups| {
             let named = groups.in_turn().filter(move |&group| group != groups.nameless);

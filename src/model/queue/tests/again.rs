@@ -93,8 +93,7 @@ fn a_push_that_waits_has_its_own_delay_priority_group_and_ttl() {
     assert_eq!((job.recurrence.unwrap().period, job.ttl.unwrap().expires), (1000, 79));
 }
 
-/// The TTL begins when the waiting push becomes a job, not when the client sends the push. Otherwise, the TTL could end
-/// before there is a job.
+/// A push does not expire while it waits behind a claimed job.
 #[test]
 fn the_ttl_of_a_push_that_waits_begins_when_it_becomes_a_job() {
     let mut pair = Pair::new();

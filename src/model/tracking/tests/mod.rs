@@ -1,4 +1,4 @@
-//! Tests of tracking: the tables against plain maps, the timer by hand, and the whole model in a simulated server.
+//! Tests of tracking.
 
 mod by_hand;
 mod simulation;

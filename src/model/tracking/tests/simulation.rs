@@ -404,8 +404,8 @@ impl Server {
     }
 }
 
-/// Lets time pass without actions. The sweeper must delete all expired members, and it may run only a few slices per
-/// member that expires.
+/// Lets time pass without actions. The sweeper must delete all expired members, but must not run much more often than
+/// members expire.
 fn calm_down(server: &mut Server) {
     server.failing.clear();
     server.sweeps = true;
