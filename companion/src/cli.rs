@@ -112,7 +112,7 @@ struct Metrics {
 
 #[derive(Args)]
 struct Top {
-    /// The server, as for --redis
+    /// The server's URL, instead of --redis
     #[arg(value_name = "URL", conflicts_with = "redis")]
     url: Option<String>,
     #[command(flatten)]

@@ -52,11 +52,11 @@ pub struct Watch {
     pub queues: BTreeMap<Key, Watched>,
     /// The name of the queue that was read last. The next sample continues after this name.
     cursor: Key,
-    /// The number of queues up to the cursor.
+    /// The number of queues read since `cursor` was last empty.
     passed: usize,
     /// Whether all queues have been read once.
     pub is_complete: bool,
-    /// Whether there are more than [`MOST_QUEUES`].
+    /// Whether the server has more than [`MOST_QUEUES`] queues.
     pub has_more: bool,
     /// Why queues cannot be listed: the module is missing, was loaded with `plain`, or the user has no permission.
     pub refusal: Option<String>,

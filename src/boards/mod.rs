@@ -2,7 +2,7 @@
 //!
 //! Commands change the members of a board through [`change`]. `change` opens the key, and [`Edit`] changes the board
 //! and records the effect. Then `change` replicates the effect, signals WATCH and client-side caching, and sends the
-//! keyspace event. `stored` has the data type: saving, AOF rewriting, memory usage.
+//! keyspace event. `stored` saves, loads and measures boards.
 //!
 //! An empty board keeps its key, because the board has settings that a user chose.
 

@@ -32,8 +32,8 @@ use std::time::{Duration, Instant};
 /// members at once is cheaper than deleting them one by one.
 const REVISIT: Millis = 10;
 
-/// While a child process saves the dataset, the sweeper's maximum share of one core is divided by this number, because
-/// the system copies every memory page that the server changes meanwhile.
+/// Divides the sweeper's maximum share of one core while a child process saves the dataset. During this time, the
+/// system copies every memory page that the server changes.
 const GENTLY: u32 = 4;
 
 lazy_static! {

@@ -154,8 +154,7 @@ impl<'k> TimedSet<'k, Writing> {
         TimedSet::of(Key::open(ctx, name), name, |_, _, _| true)
     }
 
-    /// Returns the set and the number of its live members. O(1) if no member has expired, otherwise O(log N), however
-    /// many members have expired.
+    /// Returns the set and the number of its live members. O(log N), or O(1) if no member has expired.
     ///
     /// Must be called before any change to the set, because this function may close the key and open it again.
     pub fn live_count(mut self, now: Millis) -> Result<(TimedSet<'k, Writing>, u64), Error> {

@@ -4,8 +4,8 @@
 //! the server's role, and sets the timer that `Tracking` requests. The [`Scan`] finds the sets that no event reported.
 //! `Tracking` is only a cache: code that opens a key decides by the marker whether the key is an expiring set.
 //!
-//! While the keys of a slot arrive, the slot belongs to another node. So the tracker ignores the keys of this slot
-//! until all of them have arrived.
+//! While a cluster slot is moved to this server, the slot belongs to another node. So the tracker ignores the keys of
+//! this slot until the move has ended.
 
 use super::scan::Scan;
 use crate::config;
@@ -235,8 +235,8 @@ fn need(ctx: &Context, hurries: bool) -> Need {
 }
 
 impl Tracker {
-    /// Arms the timer for the next work, even if the timer is armed for an earlier time. Disarms the timer if there is
-    /// no work. When the first expiring set is tracked, subscribes to events, and begins a first scan.
+    /// Arms the timer for the next work, or disarms it if no work is due soon. When the first expiring set is tracked,
+    /// subscribes to events, and begins a first scan.
     fn attend(&mut self, ctx: &Context) {
         if !self.tracking.is_empty() && events::subscribe(ctx, Classes::SORTED_SETS) {
             self.scan.begin();

@@ -212,7 +212,7 @@ impl Index {
         }
     }
 
-    /// Splits the next shard in turn.
+    /// Splits a shard in two. The shards are split one after another, in the order of their numbers.
     fn split(&mut self) {
         let round = 1 << self.shards.len().ilog2();
         let from = self.shards.len() - round;

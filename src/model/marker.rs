@@ -54,7 +54,7 @@ pub enum Reason {
     Restored,
     /// The module's first scan of a dataset has found the set.
     Loaded,
-    /// A command names the set. It may accept a set whose members have all expired. The sweeper accepts no such set.
+    /// A command names the set. If all members have expired, the TTL may differ a little from the marker.
     Named,
 }
 

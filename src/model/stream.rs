@@ -1,5 +1,5 @@
-//! Streams for saving and loading values. A stream is a sequence of numbers and byte strings: in the server an RDB file
-//! or payload, in the tests a vector.
+//! Streams for saving and loading values. A stream is a sequence of numbers and byte strings. In the server, it is an
+//! RDB file or the payload of DUMP. In the tests, it is a vector.
 
 use std::fmt;
 

@@ -72,7 +72,7 @@ pub struct Waiting<K> {
     /// The keys by the time of their next check. Keys without a next check are not here.
     schedule: BTreeSet<(Millis, K)>,
     armed: Option<Millis>,
-    /// Whether this server is not allowed to serve any client now. While this is true, no due key is checked.
+    /// Whether serving clients is forbidden now, for example on a replica. If so, no due key is checked.
     paused: bool,
     /// The latest `now` since the clock was last set back.
     latest: Millis,

@@ -9,25 +9,28 @@
 //!
 //! | effect | arguments | options |
 //! |---|---|---|
-//! | `PUSH`, `PUSHAUTO` | id payload due priority attempts every (`PUSHAUTO`: the queue generated the ID; every 0: once) | group, ttl, the flag again |
+//! | `PUSH`, `PUSHAUTO` | id payload due priority attempts every (0: once) | group, ttl, again (flag) |
 //! | `CLAIM` | id token deadline | worker |
 //! | `SETTLE` | | |
 //! | `ACK` | id | |
 //! | `AGAIN` | id due | |
-//! | `RETRY` | id due | the flag free (the attempt does not count) or last (the job waits for its next occurrence), error |
-//! | `DEAD` | id | the flag free, error |
+//! | `RETRY` | id due | free or last (flags), error |
+//! | `DEAD` | id | free (flag), error |
 //! | `EXTEND` | id deadline | |
 //! | `CANCEL`, `CLEAN`, `DROP`, `FOLLOW`, `REVIVE` | id | |
 //! | `EXPIRE` | id | due (of the next occurrence) |
 //! | `MOVE` | id due priority (`-`: unchanged) | |
 //! | `REDRIVE` | count | group (empty: the jobs without a group) |
 //! | `HOLD` | group until (0: released) | |
-//! | `CONFIGURE` | | those of [`Settings::FIELDS`] |
-//! | `FOLLOWER` | as `PUSH` | group, ttl |
-//! | `JOB` | id payload state time priority seq | those of [`Record::FIELDS`], worker, error, group |
+//! | `CONFIGURE` | | [`Settings::FIELDS`] |
+//! | `FOLLOWER` | id payload due priority attempts every | group, ttl |
+//! | `JOB` | id payload state time priority seq | [`Record::FIELDS`], worker, error, group |
 //! | `UNITS` | back-at units | group (empty: the jobs without a group; omitted: the units of RATE) |
 //! | `TURN` | group | |
-//! | `TOTALS` | token id-ms id-seq seq | those of [`Counters::FIELDS`] |
+//! | `TOTALS` | token id-ms id-seq seq | [`Counters::FIELDS`] |
+//!
+//! With `PUSHAUTO`, the queue has generated the ID. With `free`, the attempt does not count. With `last`, the job waits
+//! for its next occurrence.
 //!
 //! `state` is the stored state: `ready`, `delayed`, `claimed`, `dead`. Times are Unix milliseconds, and durations are
 //! milliseconds. Only rewritten AOF files contain `JOB`, `FOLLOWER`, `UNITS`, `TURN` and `TOTALS`.

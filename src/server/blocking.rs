@@ -59,7 +59,7 @@ struct Waking {
 /// The blocked clients and the clients to check. Used only on Redis 7.0.
 #[derive(Default)]
 struct BlockedClients {
-    /// The blocked clients by the address of their [`Wait`], from blocking to [`Wait::end`].
+    /// The blocked clients, by the address of their [`Wait`]. A client stays here until its [`Wait::end`].
     blocked: HashMap<*mut c_void, Waking>,
     /// The clients to check. The list can contain clients that are no longer blocked.
     woken: VecDeque<*mut c_void>,

@@ -185,8 +185,8 @@ impl Context {
         unsafe { api!(RedisModule_LatencyAddSample(event.as_ptr(), i64::try_from(latency).unwrap_or(i64::MAX))) }
     }
 
-    /// Sends a command to replicas and the AOF, and counts it as a change of the dataset. If the command is one of
-    /// the server's own, [`native`] must list it. If the server lacks UNLINK, this function sends DEL instead.
+    /// Sends a command to replicas and the AOF, and counts it as a change of the dataset. Any command that is not the
+    /// module's must be in the list of [`native`]. If the server lacks UNLINK, this function sends DEL instead.
     pub fn replicate(&self, command: &CStr, arguments: &[Str<'_>]) {
         let is_known = self.try_replicate(command, arguments)
             || command == native::UNLINK && self.try_replicate(native::DEL, arguments);

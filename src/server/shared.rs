@@ -7,8 +7,8 @@ use std::cell::{RefCell, RefMut};
 // SAFETY: a context exists only while the server calls into the module, and the server's global lock is held then.
 unsafe impl RedisLockIndicator for Context {}
 
-/// State that only a holder of the server's lock can access. A [`Context`] proves that its owner holds the lock, and so
-/// do other [`RedisLockIndicator`]s.
+/// State that only a holder of the server's lock can access. A [`Context`], or another [`RedisLockIndicator`], proves
+/// that the caller holds the lock.
 ///
 /// A borrow must end before any call that makes the server send events. The event handlers also borrow the state, and a
 /// second borrow panics.

@@ -76,9 +76,9 @@ impl Alike {
         }
     }
 
-    /// Returns a command of the page. Replaces each token and time of the page with the token or time that this run
-    /// printed instead. If the page shows no output yet, `TOKENn` and `MOMENTn` in a command stand for the n-th token
-    /// and time of this run.
+    /// Converts a command of the page for this run. Replaces the page's tokens and times with those of this run. Also
+    /// replaces `TOKENn` and `MOMENTn` with the n-th token and the n-th time of this run. New pages use these names
+    /// until they show outputs.
     pub fn command(&self, page: &str) -> String {
         let known = |piece: &str| self.numbers.get(piece).cloned().unwrap_or_else(|| piece.into());
         let mut command: String = pieces(page).into_iter().map(known).collect();

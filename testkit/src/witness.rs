@@ -36,7 +36,7 @@ pub struct Witness {
     cache: Client,
     listener: Client,
     key: String,
-    /// A command that reads the key. `cache` calls it, and the server then tracks the key for `cache`.
+    /// A command that reads the key. The client `cache` sends it, so that the server tracks the key for this client.
     read: String,
 }
 

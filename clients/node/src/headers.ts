@@ -33,7 +33,7 @@ export function headers(limits: readonly LimitState[]): Record<string, string> {
 
 const free = ({ remaining = 0 }: LimitState): number => whole(remaining);
 
-/** Returns `waitMs` in seconds, but at least the time for which the remaining units last at the policy's rate. */
+/** Returns the longer of two times in s: `waitMs`, and the time to use the remaining units at the policy's rate. */
 function effectiveWindow(state: LimitState): number {
   const { windowMs, limit, waitMs = 0 } = state;
   return Math.max(seconds(waitMs), whole(Math.ceil((seconds(windowMs) * free(state)) / limit)));

@@ -199,8 +199,8 @@ export class Limiter {
 
   /**
    * Takes units as soon as they fit. If the wait would be longer than `timeout`, throws a {@link TimeoutError} at once,
-   * and takes no units. From the second denial on, adds a random time, so that waiting callers do not ask at the same
-   * moment.
+   * and takes no units. From the second denial on, adds a random time to the wait, so that waiting callers do not ask
+   * at the same moment.
    */
   async wait(key: string, { cost = 1, timeout, signal }: WaitOptions = {}): Promise<Check> {
     const endMs = timeout === undefined ? Infinity : performance.now() + milliseconds(timeout);

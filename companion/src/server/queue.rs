@@ -92,7 +92,7 @@ impl Queue {
         self.counters.get(name).unwrap_or_default()
     }
 
-    /// Returns a setting, or another field of ZQ.STATS that is not a number of jobs or a counter.
+    /// Returns the value of a field in [`others`](Self::others), for example of a setting.
     pub fn other(&self, name: &str) -> Option<&str> {
         self.others.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
     }

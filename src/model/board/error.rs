@@ -17,6 +17,7 @@ pub enum BoardError {
     NotFinite,
     /// An INCR would exceed the signed 64-bit range.
     Overflow,
-    /// The board could exceed [`MAX_MEMBERS`](super::MAX_MEMBERS) members, or a name is longer than 2^32 - 16 bytes.
+    /// More than [`MAX_MEMBERS`](super::MAX_MEMBERS) members, or a name longer than 2^32 - 16 bytes. SET and INCR count
+    /// each of their members as a new one.
     Full,
 }

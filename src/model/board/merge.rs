@@ -2,9 +2,9 @@
 //!
 //! The result is the same as if a client had set the members of all boards on one board: key by key, and the members of
 //! each key in the order of [`Board::rebuild`]. With SUM, each value is added to the member's current value. With BEST,
-//! a member gets the values only if they are better than its current ones. If two members have equal values, and one
-//! has them from an earlier key, this member counts as the first for TIES. KEEP is applied at the end, because a member
-//! that is bad on one board may have the best sum.
+//! a member gets the values only if they are better than its current ones. If members have equal values, TIES
+//! FIRST and LAST compare when each of them was last changed. KEEP is applied at the end, because a member that is bad
+//! on one board may have the best sum.
 //!
 //! The merge collects one row per distinct member, and finds a member's row by a hash of the name. At the end, it sorts
 //! the rows and builds the tree from them. If the boards have M members, N of them distinct, a merge takes O(M + N log

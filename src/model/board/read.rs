@@ -32,7 +32,7 @@ pub enum Ranking {
     Plain,
     /// Members with equal values have the same rank, and no rank is skipped: 0 1 1 2.
     Dense,
-    /// The number of better members: 0 1 1 3.
+    /// The number of better members. Two equal members share a rank, and the next rank is left out: 0 1 1 3.
     Competition,
 }
 

@@ -7,8 +7,8 @@
 //! rounded up.
 //!
 //! The key is a string, `leaky:<empty at>+<part>:<limit>/<window>!<written at>`. If the part is 0, `+<part>` is left
-//! out. Limit and window determine how many units are in the bucket. `written at` is the time of the last write. If the
-//! clock steps back to an earlier time, the bucket counts as many units as at the last write.
+//! out. Limit and window give the rate at which the bucket drains. `written at` is the time of the last write. If the
+//! clock steps back to an earlier time, the bucket has the same level as at the last write.
 
 use super::text::{NumberReader, number_text};
 use super::{Assessed, Call, Foreign, Lifetime, LimitUsage, MAX_UNITS, SmallBytes, Update};

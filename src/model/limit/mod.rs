@@ -165,7 +165,7 @@ impl Lifetime {
     /// Returns a lifetime that may exceed `until` by up to an eighth of the window, but at most by 20 s. So most calls
     /// do not change the TTL of a busy key.
     fn lingering(until: Millis, window: Millis) -> Lifetime {
-        /// The maximum of `linger`, in ms.
+        /// The maximum lifetime of a key after `until`, in ms.
         const MOST: Millis = 20_000;
         Lifetime { until, linger: (window / 8).min(MOST) }
     }

@@ -109,8 +109,8 @@ impl Sliding<'_> {
         if is_settled { self.until } else { time::MAX }
     }
 
-    /// Returns the change that takes `more` units. They become available again at [`until`](Sliding::until). After the
-    /// change, no other unit becomes available later than that.
+    /// Returns the change that takes `more` units until [`until`](Sliding::until). The change also makes all other
+    /// units available again by this time.
     fn put(&self, more: u64) -> Update {
         let (until, policy) = (self.until, &self.call.policy);
         let lifetime = Lifetime::lingering(until, policy.window);

@@ -53,8 +53,8 @@ impl Arrival {
         Ok(Arrival { nanos: u64::try_from(time).map_err(|_| OutOfRange)? })
     }
 
-    /// Returns the key's TTL: the millisecond that contains the arrival time. The server keeps a key until that
-    /// millisecond has passed. A smaller TTL would end too early.
+    /// Returns the Unix time for the key's TTL: the arrival time, rounded down to ms. The server keeps the key until
+    /// this millisecond has passed, so the key does not expire too early.
     fn expires_at(self) -> Millis {
         self.nanos / 1_000_000
     }

@@ -18,7 +18,7 @@ impl AutoId {
         self.ms <= MAX_TIME && self.seq <= MAX_TOKEN
     }
 
-    /// Returns the next ID: with `now`, or with the next `seq` if the clock has not advanced.
+    /// Returns the next ID. If the clock has advanced, its `ms` is `now`. If not, its `seq` is the next number.
     pub(super) fn next(self, now: Millis) -> Self {
         match self.seq {
             _ if now > self.ms => Self { ms: now, seq: 0 },

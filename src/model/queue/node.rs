@@ -29,7 +29,7 @@ pub(super) enum TreeId {
     Upcoming = 7,
     /// The second tree of the jobs in `Retrying`, ordered by the time at which they are due again ([`super::returns`]).
     Retries = 8,
-    /// The second tree of the jobs in `Recurring`, ordered by the time of their next occurrence ([`super::returns`]).
+    /// Has an entry for each job in `Recurring`, ordered by the time of the job's next occurrence ([`super::returns`]).
     Recurrences = 9,
 }
 
@@ -84,7 +84,7 @@ impl TreeId {
     }
 }
 
-/// The roots of one set of trees: the set of the queue, of a group, or of all groups.
+/// The root of each tree ([`TreeId`]) of the queue, of one group, or of all groups together.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Roots([u32; 10]);
 

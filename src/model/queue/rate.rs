@@ -113,8 +113,8 @@ impl RateLog {
         }
     }
 
-    /// Adds units. `back_at` must not be before the last entry's time. An entry gets at most [`MAX_TIME`] units. Only
-    /// the entries of a forged queue could get more, so the call ignores the rest.
+    /// Adds units. `back_at` must not be before the last entry's time. An entry has at most [`MAX_TIME`] units. More
+    /// units, which only a forged queue has, are ignored.
     fn add(&mut self, back_at: Millis, units: u64) {
         match self.taken.back_mut() {
             Some(last) if last.back_at == back_at => {

@@ -456,8 +456,8 @@ impl Queue {
         self.enter_instead(at, &new, Some(slot));
     }
 
-    /// Removes a job, and the push that waits behind it. The last job moves to the slot, so slots that the caller has
-    /// stored become invalid.
+    /// Removes a job, and the push that waits behind it. The job in the last slot moves to the free slot, so slots that
+    /// the caller has stored become invalid.
     fn discard(&mut self, slot: u32, at: Millis) {
         self.count_lapse(slot, at);
         self.drop_note(slot);

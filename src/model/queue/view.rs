@@ -58,7 +58,7 @@ impl Queue {
         trees.map(|tree| tree.count(part, now)).sum()
     }
 
-    /// Returns the number of jobs of all groups in a tree. O(1).
+    /// Returns the number of jobs in the trees with this `id`. Counts the jobs of groups and all other jobs. O(1).
     pub(super) fn count_all(&self, id: TreeId) -> u64 {
         let grouped = self.groups.as_deref().map_or(0, |groups| groups.count_all(id));
         u64::from(tree::size(&self.jobs, self.roots[id]) + grouped)

@@ -36,9 +36,9 @@ impl Queue {
         Some(ready.max(lease).max(unit)).filter(|&at| at <= MAX_NOW)
     }
 
-    /// Returns the time at which to wake a waiting client: [`next_opening`](Self::next_opening), but `now + 1` if a
-    /// claim at `now` must first drop expired jobs. In the second case, the server can do other work before the client
-    /// claims.
+    /// Returns the time at which to wake a waiting client. Usually, this is [`next_opening`](Self::next_opening). If a
+    /// claim at `now` must first drop expired jobs, it is `now + 1`, so that the server can do other work before the
+    /// claim.
     pub fn next_wake(&self, now: Millis) -> Option<Millis> {
         let now = now.min(MAX_NOW);
         let opening = self.next_opening(now)?;
@@ -111,7 +111,7 @@ impl Queue {
         ages.chain(is_crowded.then_some(now)).chain(self.next_death(announced)).chain(forgotten).chain(expired).min()
     }
 
-    /// Returns the time at which the upkeep must call [`settle`](Self::settle) for units of GROUPRATE.
+    /// Returns the next time at which the upkeep must update the unit logs of groups ([`settle`](Self::settle)).
     fn next_forgetting(&self, now: Millis) -> Option<Millis> {
         let groups = self.groups.as_deref()?;
         let back = groups.first_back()?;

@@ -61,7 +61,7 @@ pub enum Outcome {
     Unknown,
 }
 
-/// What the sweeper's next slice of work is for.
+/// The conditions for the next slice of the sweeper's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Need {
     /// Whether this server may delete expired members now.

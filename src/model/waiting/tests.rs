@@ -20,9 +20,9 @@ type Key = u8;
 const KEYS: Key = 3;
 const DAY: Millis = 86_400_000;
 
-/// The maximum time, by the monotonic clock, that a client waits for a job that it could claim. The client's key is
-/// checked again after `WAKE_TIMEOUT`. A small step back of the clock delays this check by up to `STEP`, and the next
-/// tick follows within 1100 ms.
+/// The maximum time, by the monotonic clock, that a client waits for a job that it could claim. It is the sum of three
+/// delays. The client's key is checked again after `WAKE_TIMEOUT`. A small step back of the wall clock adds up to
+/// `STEP`. Waiting for the next tick adds up to 1100 ms.
 const PATIENCE: Millis = WAKE_TIMEOUT + STEP + 1100;
 /// If no disturbance (a step of the clock, refused writes) has happened for this long, the timers are exact.
 const CALM: Millis = 5000;

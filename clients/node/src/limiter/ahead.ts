@@ -2,8 +2,8 @@
  * Units ahead: a limiter takes many units in one call, and hands them out without asking the server.
  *
  * The limiter hands out the units of a call only for a short time, the hold. The hold begins when the limiter sends the
- * call. So the limiter hands out a unit at most one hold after the server has counted it. For this reason, the limiter
- * adds the hold to the window that it sends to the server.
+ * call. The server counts a unit up to one hold before the limiter hands it out. So the limiter adds the hold to the
+ * window that it sends to the server.
  *
  * At most one call is in flight for a key. A call takes units for the callers that wait, and units to hold. If the held
  * units were used up during the hold, the next call takes twice as many. Otherwise, it takes as many as were used, and
@@ -17,7 +17,7 @@ import { now } from "./clock.js";
 /** The most keys for which a limiter holds units at the same time. */
 const MAX_KEYS = 10_000;
 
-/** The limiter, as `Ahead` uses it. */
+/** The methods of a limiter that `Ahead` calls. */
 export interface Source {
   /** Asks the server for `units`. If the reply comes after the call has timed out, `onLate` gets it. */
   take(key: string, units: number, onLate: (fields: Fields) => void): Promise<Fields>;

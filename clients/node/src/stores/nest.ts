@@ -19,8 +19,8 @@ interface ThrottlerRecord {
  * `ThrottlerModule.forRoot({ throttlers: [{ ttl: 60_000, limit: 100 }], storage: new NestStorage(redis) })`
  *
  * A request above the limit starts a block of `blockDuration`, which is the `ttl` by default. With `blockDuration: 0`,
- * a client is admitted again as soon as units are available. Requests before the block count for their `ttl`, even if
- * the block ends earlier.
+ * a client is admitted again as soon as units are available. Each request counts for its `ttl`. A block that ends
+ * earlier does not change this.
  */
 export class NestStorage {
   readonly #counting: Counting;

@@ -49,7 +49,7 @@ export interface PushOptions extends Due {
   readonly group?: string;
   /** A traceparent, which the library stores before the JSON payload. The handler gets it as `job.traceparent`. */
   readonly traceparent?: string | undefined;
-  /** How long the handler may run. This value replaces the worker's `timeout`. For JSON only. */
+  /** How long the handler may run. This value replaces the worker's `timeout`, and requires JSON payloads. */
   readonly timeout?: Duration;
   /** How long after its due time a worker may still get the job. */
   readonly ttl?: Duration;
@@ -132,7 +132,7 @@ export interface RescheduleOptions extends Due, OfGroup {
 export interface PeekOptions {
   /** 10 by default. */
   readonly count?: number;
-  /** Begins after the job of this id. */
+  /** The list begins after the job of this id. */
   readonly after?: string;
   /** Only jobs of this group; `""` means the jobs without a group. */
   readonly group?: string;

@@ -23,8 +23,8 @@ interface Opened {
 }
 
 /**
- * Sent before each command while the slot is being moved to the server. If ASKING fails, the command fails, too, so the
- * reply to ASKING is ignored.
+ * While a slot is moved to a server, the server requires ASKING before each command. The reply to ASKING is ignored: if
+ * ASKING fails, the next command fails, too.
  */
 const ASKING: readonly Word[] = ["ASKING"];
 

@@ -214,7 +214,7 @@ export class Pump<T> {
     }
   }
 
-  /** Handles the replies to the commands of an outcome. The first command ends the claim. */
+  /** Handles the server's replies to a reported outcome. The first reply is that of ZQ.ACK or ZQ.NACK. */
   #onReplies(outcome: outcomes.Outcome<T>, replies: readonly (Reply | Error)[] | Error, epoch: number): void {
     const reply = replies instanceof Error ? replies : (replies[0] ?? null);
     const hasEnded = reply instanceof Error ? reply : read(() => wire.ended(reply));

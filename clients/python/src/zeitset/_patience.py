@@ -45,8 +45,8 @@ class _Awaiting:
 
 
 class _AwaitingOnce:
-    """Sends commands over its own connection. In a cluster, each command gets a new connection. If a command is
-    cancelled, closes the connection. (The caller's client would keep its own connection open.)"""
+    """Sends commands over its own connection, not over that of the caller's client. In a cluster, each command gets a
+    new connection. Cancelling a command closes its connection."""
 
     def __init__(self, client: Any, seconds: float) -> None:
         self._client = client

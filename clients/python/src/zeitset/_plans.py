@@ -46,7 +46,7 @@ def reschedule(
     group: str | None = None,
 ) -> Steps[bool]:
     """Changes the due time or the priority of a waiting job. Returns False if the job is claimed, dead or missing.
-    `group`: if the queue has shards, only the shard of this group is asked."""
+    With `group`, sends the command only to the shard of this group."""
     return _sought(calls, id, group, lambda shard: shard.reschedule(id, delay=delay, at=at, priority=priority))
 
 

@@ -244,7 +244,7 @@ class QueueCalls:
         return Call(("ZQ.HOLD", key, encoded(group), duration(wait)), flag)
 
     def stats(self) -> Call[dict[str, Any] | None]:
-        """Returns stats and settings by the names of ZQ.STATS. None: the queue does not exist."""
+        """Returns the fields of ZQ.STATS by name. None: the queue does not exist."""
         return Call(("ZQ.STATS", self.key), _figures)
 
     def configure(
@@ -306,7 +306,7 @@ class QueueCalls:
 
 
 class BoundQueue(Bound[QueueCalls]):
-    """The constructor and the shards of both `Queue` classes, the blocking one and the one for asyncio."""
+    """The base class of the blocking `Queue` and the `Queue` for asyncio."""
 
     def __init__(
         self,

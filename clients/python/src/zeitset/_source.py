@@ -153,8 +153,8 @@ class Source:
                 self._eager = True
 
     def _keys(self) -> list[str]:
-        """Returns the keys for the next claim. The queues are in the order of the worker. The shards of a queue take
-        turns to be the first."""
+        """Returns the keys for the next claim, in the order in which the worker names its queues. The shards of a
+        queue take turns to be the first."""
         turn = next(self._turns)
         return [key for keys in self._queues for key in (*keys[turn % len(keys) :], *keys[: turn % len(keys)])]
 

@@ -1,4 +1,4 @@
-"""Durations, instants and rates as people write them, and as the commands take them."""
+"""Converts durations, instants and rates from the forms that users write to arguments of commands."""
 
 from __future__ import annotations
 

@@ -71,8 +71,8 @@ impl Tree {
     }
 
     /// Updates the totals of members and heads for the row at `position`. `apply` adds the row or subtracts it. Of
-    /// several rows with the same words, only the first is a head. So if this row is a head and the next row has the
-    /// same words, the next row is a head only without this row.
+    /// several rows with the same words, only the first is a head. If the first row is added, the second is no longer a
+    /// head. If the first row is subtracted, the second becomes a head.
     fn count(&mut self, position: Position, apply: fn(Total, Total) -> Total) {
         let row = self.cursor(position);
         let is_head = row.before().is_none_or(|before| before.words() != row.words());

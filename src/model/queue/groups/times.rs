@@ -57,9 +57,9 @@ impl Queue {
         (ready, opens.max(group.held_until))
     }
 
-    /// Returns the head of a group, or `NIL`. The head is the job with the lowest push number. Dead letters do not
-    /// count, and neither do recurring jobs that wait for an occurrence. A claimed job does not count if it becomes a
-    /// dead letter, or waits for an occurrence, after its lease. The queue must be ORDERED.
+    /// Returns the head of a group, or `NIL`. The head is the job with the lowest push number. Ignores dead letters,
+    /// jobs that are claimed for their last attempt, and recurring jobs that wait for an occurrence. The queue must be
+    /// ORDERED.
     fn head(&self, roots: &Roots) -> u32 {
         [TreeId::Ready, TreeId::Delayed, TreeId::Claimed, TreeId::Retrying]
             .into_iter()

@@ -298,7 +298,7 @@ fn claims_without_an_attempt_a_token_or_a_lease_are_refused() {
     }
 }
 
-/// An AOF file cannot lower the counters of a queue. Otherwise, an ID or a token could occur twice.
+/// An AOF file cannot lower the counters of a queue, so no ID and no token occurs twice.
 #[test]
 fn totals_that_would_take_a_counter_back_are_refused() {
     let mut pair = Pair::new();
