@@ -132,7 +132,7 @@ pub(super) struct Job {
 pub(super) struct Timing {
     /// The period is 0 without EVERY.
     pub recurrence: Recurrence,
-    /// All numbers are 0 without TTL.
+    /// Both of its fields are 0 if the job has no TTL.
     pub ttl: Ttl,
 }
 
