@@ -75,8 +75,8 @@ impl<T> Chunks<T> {
         Some(item)
     }
 
-    /// Removes an item. O(1). If it is not the last item, the last item gets this number. In that case, returns the
-    /// last item's old number, and the caller must update all references to the old number.
+    /// Removes an item, and gives its number to the last item. Returns the last item's old number, or `None` if the
+    /// last item itself was removed. The caller must update all references to the old number. O(1).
     #[must_use]
     pub fn remove(&mut self, number: u32) -> Option<u32> {
         let item = self.pop()?;

@@ -150,8 +150,9 @@ impl Index {
         self.keys.hash_one(name) as u32
     }
 
-    /// Returns the shard of a hash. With `2^k <= shards < 2^(k+1)`, the shard is given by the low k+1 bits of the hash,
-    /// or by the low k bits if that shard does not exist yet. At least one shard must exist.
+    /// Returns the shard of a hash, by linear hashing. With at least `2^k` and fewer than `2^(k+1)` shards, the
+    /// shard's number is the low `k + 1` bits of the hash. If that shard does not exist yet, the number is the low `k`
+    /// bits. At least one shard must exist.
     fn shard(&self, hash: u32) -> usize {
         let hash = hash as usize;
         let round = 1 << self.shards.len().ilog2();

@@ -43,7 +43,7 @@ pub fn fuzzing() -> proptest::test_runner::Config {
     config
 }
 
-/// Generates bytes for parsers, mostly characters that have a meaning in one of the formats.
+/// Generates bytes for tests of parsers, mostly characters that occur in numbers and times.
 #[cfg(test)]
 pub fn any_text() -> impl proptest::strategy::Strategy<Value = Vec<u8>> {
     use proptest::prelude::*;

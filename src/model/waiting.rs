@@ -85,8 +85,8 @@ struct WaitedKey<K> {
     woken: Option<WokenClient>,
     /// The time of the key's next check, unless a command changes its queue earlier.
     next: Option<Millis>,
-    /// Other keys that have woken clients. These clients now wait for the end of a claim from this key
-    /// ([`Waiting::wait_behind`]). If the next check of this key wakes no client, those keys are checked again.
+    /// The keys to check again if the next check of this key wakes no client. The clients that those keys have woken
+    /// wait for a claim from this key ([`Waiting::wait_behind`]).
     behind: BTreeSet<K>,
 }
 

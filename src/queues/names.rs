@@ -141,7 +141,7 @@ fn take_over_loaded(ctx: &Context) {
     });
 }
 
-/// Removes a name of the current database.
+/// Removes a queue's name from the names of the current database.
 pub(super) fn forget(ctx: &Context, name: Str<'_>) {
     NAMES.with(ctx, |names| names.forget(ctx.database(), name.bytes()));
 }

@@ -1,11 +1,10 @@
 //! The context of one call: clock, replication, keyspace events, log.
 //!
-//! Each call of the server into the module creates one [`Context`], which is borrowed and never copied. A function that
-//! may run code of other modules borrows the context mutably. Such functions call a command, send an event, or open a
-//! key (if the key has expired, the server sends an event). Code of other modules may free any value. An open key
-//! borrows its context. So while a key is open, the compiler prevents calls that may run such code. The compiler also
-//! prevents opening a second key. Between `let mut key = WriteKey::open(ctx, name);` and `key.holds();`, each statement
-//! of this table is an error:
+//! Each call of the server into the module creates one [`Context`], which is borrowed and never copied. A command or an
+//! event can run code of other modules, and this code can free any value. Opening an expired key sends an event. So
+//! each function that calls a command, sends an event or opens a key borrows the context mutably. An open key also
+//! borrows its context. So while a key is open, the compiler prevents calls of these functions. Between
+//! `let mut key = WriteKey::open(ctx, name);` and `key.holds();`, each statement of this table is an error:
 //!
 //! | statement                                                                               | refused as |
 //! |-----------------------------------------------------------------------------------------|------------|

@@ -1,10 +1,10 @@
 //! Panics, which are defects of the module. If the current call has changed nothing and sent no reply, [`catch_panic`]
 //! catches the panic. The panic hook logs the message, and the client gets an error.
 //!
-//! A panic after the first change ends the server, as the server's own assertions do. Otherwise a key could differ from
-//! replicas and the AOF, or a reply could be incomplete. The server sends replication and replies only after the call,
-//! so replicas and the AOF still have the state before the call. A panic in an `extern "C"` callback that cannot return
-//! an error also ends the server.
+//! A panic after the first change ends the server, as the server's own assertions do. At that moment, a change or a
+//! reply can be incomplete. The server sends replication and replies only after the call, so replicas and the AOF still
+//! have the state before the call. A panic in an `extern "C"` callback that cannot return an error also ends the
+//! server.
 
 use redis_module::raw::RedisModuleCtx;
 use std::ffi::CString;

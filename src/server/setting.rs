@@ -45,11 +45,11 @@ impl Number {
 }
 
 /// Registers the settings and loads their values from redis.conf or MODULE LOADEX. The module must call this function
-/// once while it is loaded. If this function returns an error, the module must refuse to load.
+/// once while it is loaded, before it creates data types and timers. If this function returns an error, the module must
+/// refuse to load.
 ///
-/// If the module did not refuse, the server would load the module and then unload it. Redis from 7.2 and every Valkey
-/// exit if they cannot unload a module. Data types and armed timers prevent unloading, so the module must call this
-/// function before it creates them.
+/// A server unloads a module that has loaded with an invalid setting. Data types and armed timers prevent unloading.
+/// Redis from 7.2 and every Valkey then exit.
 pub fn register(ctx: &mut Context, flags: &[&'static Flag], numbers: &[&'static Number]) -> Result<(), &'static str> {
     let of_crate = redis_module::Context::new(ctx.as_ptr().cast());
     // The server prefixes each name with the module's name and a dot.

@@ -1,10 +1,9 @@
 //! One-shot timers of the server's event loop.
 //!
 //! The server keeps the timers of all modules in one list. The list is ordered by the wall clock, but the server waits
-//! for the first timer by the monotonic clock. For example, another module's timer is due in one hour, and the wall
-//! clock is set forward by two hours. Timers that this module arms afterwards come after the other timer in the list,
-//! and do not fire for an hour. So the cron job checks whether this module's timers are due, and runs their tasks
-//! ([`Timer::catch_up`]).
+//! for the first timer by the monotonic clock. If the wall clock is set forward, a new timer can come after an older
+//! timer that fires much later. The new timer then fires too late. So the cron job checks whether this module's timers
+//! are due, and runs their tasks ([`Timer::catch_up`]).
 
 use super::context::Context;
 use super::panic::catch_panic;

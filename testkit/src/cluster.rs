@@ -190,8 +190,8 @@ impl Cluster {
         };
     }
 
-    /// Like `begin_to_move_whole`, but the move does not end before `let_move_end`. Returns as soon as the snapshot for
-    /// the target has been taken. Later writes are not in the snapshot.
+    /// Begins an atomic move of a slot, and delays its end until `let_move_end`. Returns when the server has taken the
+    /// snapshot for the target. Later writes are not in the snapshot.
     pub fn begin_to_move_slowly(&self, how: WholeMoves, slot: i64, from: usize, to: usize) {
         let mut source = self.nodes[from].client();
         match how {

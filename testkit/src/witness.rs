@@ -58,7 +58,8 @@ impl Witness {
         Self { stream: Stream::attach(server), watcher, cache, listener, key: key.into(), read: read.into() }
     }
 
-    /// Runs `line`, whose reply may be an error. Fails if some observers are told of a change and others are not.
+    /// Runs a command, even one that fails. A change of the key must notify all observers. Any other command must
+    /// notify none.
     #[track_caller]
     pub fn call(&mut self, c: &mut Client, line: &str) -> Told {
         self.watcher.run(&format!("WATCH {}", self.key));

@@ -28,8 +28,8 @@ export type Reply =
   | { readonly [name: string]: Reply };
 
 /**
- * The types in replies. `text`: bulk strings are strings. `bytes`: bulk strings are buffers. `exact`: for clients that
- * round integers beyond 2^53, integers are text.
+ * The types in replies. `text`: bulk strings are strings. `bytes`: bulk strings are buffers. `exact`: integers are
+ * strings if the client would round integers beyond 2^53.
  */
 export type Format = "text" | "bytes" | "exact";
 
@@ -461,7 +461,7 @@ class IoRedisCluster extends IoRedisConnection {
 
 /**
  * Connects. If that fails, throws the first permanent error that occurred. If there was none, throws the last temporary
- * error. (The error of `connect()` may say only that the connection is closed, or that no node is available.)
+ * error. The error of `connect()` itself often does not name the cause.
  */
 async function opened(client: NodeRedis | IoRedis): Promise<void> {
   let reason: Error | undefined;

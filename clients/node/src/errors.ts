@@ -21,7 +21,7 @@ export class TimeoutError extends Error {
   override readonly name = "TimeoutError";
 }
 
-/** Redis never sends this reply to this command. The peer is not Redis, or the reply belongs to another command. */
+/** A command got an unexpected reply. The peer is not Redis, or the reply belongs to another command. */
 export class ProtocolError extends Error {
   override readonly name = "ProtocolError";
 }

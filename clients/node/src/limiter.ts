@@ -84,7 +84,7 @@ export class Check {
   constructor(
     fields: wire.Fields,
     private readonly of: Pick<Limiter, "name" | "limit" | "windowMs"> & { readonly unit?: string | undefined },
-    /** The error, if Redis was away. With an error, `onError` has set `allowed`, and the numbers mean nothing. */
+    /** The error, if Redis was away. In this case, `onError` sets `allowed`, and all numbers except `limit` are 0. */
     readonly error?: Error,
   ) {
     this.allowed = fields.allowed;

@@ -151,7 +151,7 @@ export interface FastifyReply {
   send(body: string): unknown;
 }
 
-/** `fastify.addHook("onRequest", fastifyLimit(limiter))`, or as `onRequest` of a route. */
+/** `fastify.addHook("onRequest", fastifyLimit(limiter))`. For one route, set the route's `onRequest` instead. */
 export function fastifyLimit<Request extends FastifyRequest = FastifyRequest>(
   limits: Limiter | readonly Limiter[],
   options: LimitOptions<Request> = {},

@@ -1,4 +1,4 @@
-/** The shard of a job, and the slot of a key. Pure. */
+/** The shard of a job, and the slot of a key. */
 
 const MOST = 1024;
 const SLOTS = 16_384;

@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 
 /// The maximum number of dead letters that the page reads, the oldest first.
 const LOOKED_AT: usize = 1_000;
-/// The page reads no more dead letters when their payloads have this size in bytes. (ZQ.GET cannot return the error
-/// without the payload.)
+/// The page stops reading dead letters when their payloads exceed this size in bytes. ZQ.GET always returns the payload
+/// with the error.
 const MOST_FETCHED: usize = 2 * 1024 * 1024;
 
 /// Groups per page.

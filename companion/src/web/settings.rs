@@ -43,7 +43,8 @@ const SETTINGS: &[Setting] = &[
     setting("ORDERED", &["ordered"], "Groups in order", "yes: one job of a group at a time, in the order of pushes"),
 ];
 
-/// Formats a setting for ZQ.CONFIG: `10s 1h`. `None` if the module lacks the setting.
+/// Formats the value of a setting for ZQ.CONFIG, for example `10s 1h` for BACKOFF. `None` if the module lacks the
+/// setting.
 fn value(setting: &Setting, queue: &Queue) -> Option<String> {
     let words = setting.fields.iter().map(|field| {
         let value = queue.other(field)?;

@@ -29,7 +29,7 @@ pub(super) const MAX_NAME: usize = u32::MAX as usize - 15;
 
 #[derive(Clone, Debug, Default)]
 struct NamePage {
-    /// The size of a slot in bytes: the leaf's number and a name.
+    /// The size of a slot in bytes. A slot contains the leaf's number and a name.
     stride: usize,
     /// The previous page of names of the same length, or `NIL`.
     prev: u32,

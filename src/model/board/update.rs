@@ -167,7 +167,7 @@ impl Board {
         board
     }
 
-    /// Adds a member after all others. After the last member, the caller must complete the tree with
+    /// Adds a member with the last rank. After adding all members, the caller must complete the tree with
     /// [`build_levels`](super::tree::Tree::build_levels). O(1).
     pub(super) fn append(&mut self, hash: u32, words: &[u64], name: &[u8]) {
         let id = self.names.insert(hash, name);

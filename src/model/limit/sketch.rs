@@ -21,8 +21,7 @@ pub struct Counter {
     pub key: Vec<u8>,
     hash: u64,
     pub count: u64,
-    /// The part of `count` that may belong to other keys: the last count of the key that had this counter before, or 0
-    /// if there was no such key.
+    /// The last count of the key that had this counter before. 0 if the counter is new.
     pub error: u64,
     /// When the key got its counter.
     pub since: Millis,

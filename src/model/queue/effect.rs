@@ -56,7 +56,8 @@ pub enum Change<'a> {
     /// AOF rewriting: restores taken units of GROUPRATE, or of RATE if `group` is `None`. Units are restored in the
     /// order of `back_at`. Units of RATE come after `Configure`, and units of groups after the jobs.
     RestoreUnits { group: Option<&'a [u8]>, taken: Taken },
-    /// AOF rewriting: restores the turn of a group. Groups are restored in the order of their turns.
+    /// AOF rewriting: moves a group to the end of the order in which groups take turns. These effects are in this
+    /// order.
     RestoreTurn { group: &'a [u8] },
     /// AOF rewriting: restores the counters. This is the last effect of a queue.
     RestoreTotals(Totals),

@@ -50,7 +50,8 @@ impl Queue {
         }
     }
 
-    /// Removes a job from `expiries`. Must be called before the job's tree or follower changes.
+    /// Removes a job from `expiries`. Must be called before the job moves to another tree, and before its follower
+    /// ([`super::again`]) changes.
     pub(super) fn unlink_expiry(&mut self, slot: u32) {
         if !self.expiries.is_empty() {
             self.expiries.remove(&(self.expiry(slot), slot));

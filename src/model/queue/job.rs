@@ -132,7 +132,7 @@ pub(super) struct Job {
 pub(super) struct Timing {
     /// If the job has no EVERY, the period is 0.
     pub recurrence: Recurrence,
-    /// All numbers are 0 without TTL.
+    /// Both of its fields are 0 if the job has no TTL.
     pub ttl: Ttl,
 }
 

@@ -71,8 +71,7 @@ impl TreeId {
         }
     }
 
-    /// Whether this is a second tree ([`super::returns`]). The items of a second tree are not jobs, but entries that
-    /// refer to jobs.
+    /// Whether the items of this tree are not jobs, but entries that refer to jobs ([`super::returns`]).
     pub fn is_of_returns(self) -> bool {
         matches!(self, TreeId::Retries | TreeId::Recurrences)
     }

@@ -9,7 +9,7 @@ pub struct Push<'a> {
     pub payload: &'a [u8],
     /// The ID. If `None`, the queue generates an ID.
     pub id: Option<&'a [u8]>,
-    /// The due time: `now` without DELAY and AT.
+    /// The due time. It is `now` if the push has neither DELAY nor AT.
     pub due: Millis,
     /// A lower number is served first.
     pub priority: i32,

@@ -262,7 +262,7 @@ pub(super) fn merge<'a>(lists: impl Iterator<Item = List<'a>>) -> List<'a> {
 /// best job is served first. It lists the job of an item. It splits a subtree into its root and two smaller subtrees.
 pub(super) struct ByRank<'a> {
     order: ServingOrder,
-    /// The pieces by the rank of their best job.
+    /// The items and subtrees that are still to be listed, by the rank of their best job.
     pieces: BTreeMap<Rank, (JobTree<'a>, Piece)>,
 }
 

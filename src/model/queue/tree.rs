@@ -195,8 +195,8 @@ pub(super) fn remove<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, o
     take(items, root, (slot, key), order, &mut true)
 }
 
-/// Removes an item from the subtree of `root`. Returns the new root. The caller sets `has_changed` to true. If the
-/// ancestors of `root` need no update, except for their sizes, the function sets `has_changed` to false.
+/// Removes an item from the subtree of `root`. Returns the new root. The caller passes `has_changed` as true. The
+/// function sets it to false if the ancestors of `root` need an update of their sizes only.
 fn take<T: Item>(
     items: &mut impl Items<T>,
     root: u32,

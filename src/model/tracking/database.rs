@@ -92,7 +92,7 @@ pub struct Database {
     order: BTreeSet<(Millis, u32)>,
     /// The number of sets that the walk in progress has not read. The walk begins with the last set.
     unread: usize,
-    /// The dirty sets, with their TTL when they became dirty.
+    /// The name of each dirty set, and the TTL that its key had when the set became dirty.
     dirty: BTreeMap<Box<[u8]>, Millis>,
     /// The same sets as in `dirty`, in the order of their TTLs.
     ttls: BTreeSet<(Millis, Box<[u8]>)>,

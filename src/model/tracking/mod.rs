@@ -31,8 +31,8 @@ use std::collections::BTreeMap;
 /// The maximum delay of the timer. It exceeds the interval of the cron job, which is at most a second.
 pub const HORIZON: Millis = 1500;
 
-/// If a visit could not read its set, the minimum and maximum delay until the next visit to this set. The next
-/// visits to several such sets are planned 1 ms apart, so they are at most a thousand a second.
+/// The minimum and maximum delay until the next visit to a set that could not be read. Such visits are planned 1 ms
+/// apart, so at most a thousand of them are due in a second.
 const RETRY: [Millis; 2] = [1000, 60_000];
 
 /// A running server reads the wall clock more often than this. If two successive readings differ by more, the clock has
@@ -251,8 +251,8 @@ impl Tracking {
         }
     }
 
-    /// Returns the timer request. The cron job and the end of a slice call this function. If the next work is due
-    /// within the [`HORIZON`], the request arms the timer for this work. Otherwise, the request disarms the timer.
+    /// Returns the timer request after the cron job, and after a slice of the sweeper's work. If the next work is due
+    /// within the [`HORIZON`], the request arms the timer for this work. If not, the request disarms the timer.
     pub fn at_cron(&mut self, now: Millis, need: Need) -> Alarm {
         self.observe(now);
         self.resume();

@@ -24,7 +24,7 @@ const DAY: Millis = 86_400_000;
 /// delays. The client's key is checked again after `WAKE_TIMEOUT`. A small step back of the wall clock adds up to
 /// `STEP`. Waiting for the next tick adds up to 1100 ms.
 const PATIENCE: Millis = WAKE_TIMEOUT + STEP + 1100;
-/// If no disturbance (a step of the clock, refused writes) has happened for this long, the timers are exact.
+/// After a disturbance, such as a step of the clock, timers can be inexact for this long.
 const CALM: Millis = 5000;
 /// The largest delay of an exact timer. It is not 0, because the clock moves while the server checks its clients.
 const EXACT: Millis = 40;

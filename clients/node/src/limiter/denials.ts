@@ -39,8 +39,8 @@ export class Denials {
   }
 
   /**
-   * Looks up a call that checks several limits, one of them the limit of `key`. If this limit has denied the same call
-   * before and would still deny it, returns the replies that the server would give now.
+   * If the limit of `key` has denied a call for several limits, and would still deny it, returns the replies that the
+   * server would give now. `call`: the keys and costs of the call, as one string.
    */
   among(key: string, call: string): readonly Fields[] | undefined {
     const denial = this.#find(key);

@@ -55,7 +55,7 @@ export interface Nack {
   readonly dead?: boolean;
   /** FREE: the attempt does not count. */
   readonly free?: boolean;
-  /** For how many milliseconds no job of the same group is claimed; by default, the group is not held. */
+  /** HOLD: for how many milliseconds no job of this job's group can be claimed; 0 by default. */
   readonly holdMs?: number | undefined;
   readonly error?: string | undefined;
 }

@@ -332,7 +332,7 @@ export class QueueCalls<T> {
   }
 }
 
-/** Makes a call of a command. The key is the second word. */
+/** Returns the `Call` for a command. The second word is the key. */
 function called<R>(words: readonly Word[], read: (reply: Reply) => R): Call<R> {
   return { key: String(words[1]), words, read };
 }

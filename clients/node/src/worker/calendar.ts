@@ -3,8 +3,9 @@
  * This module reads no clock and does no I/O.
  *
  * Five fields: minute, hour, day of the month, month, day of the week. If neither of the two fields for days begins
- * with `*`, a day has to match only one of them. If the clock is set forward and skips a time, the job runs later by
- * the length of that change. If a time occurs twice, the job runs once, or twice if the hour field begins with `*`.
+ * with `*`, a day has to match only one of them. If the clock is set forward, a job due at a skipped time runs later by
+ * the length of the skip. If the clock is set back, a job due at a repeated time runs once. But a job whose hour field
+ * begins with `*` runs twice.
  */
 
 const NICKNAMES: Readonly<Record<string, string>> = {
@@ -25,8 +26,8 @@ const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
 /**
- * More than the offset of any zone from UTC. This long before midnight UTC, no zone has reached the new day. This long
- * after midnight UTC, no zone is still in the old day.
+ * Every zone's offset from UTC is smaller than this. This long before midnight UTC, no zone has reached the new day.
+ * This long after midnight UTC, no zone is still in the old day.
  */
 const FAR = 15 * HOUR;
 
@@ -76,8 +77,8 @@ export class Calendar {
   }
 
   /**
-   * Returns whether a day matches. `dayMs` is the midnight at which the day begins. This class stores a wall time as if
-   * the wall clock showed UTC.
+   * Returns whether a day matches. `dayMs` is the day's midnight. The class stores every time of the wall clock as if
+   * it were in UTC.
    */
   #hasDay(dayMs: number): boolean {
     const date = new Date(dayMs);

@@ -163,8 +163,8 @@ class Ahead:
             self._sweeping = False
 
     def pause(self) -> float | None:
-        """Returns how many seconds the sweep, which refunds unused units, has to sleep. None: the sweep ends, because
-        no units are held."""
+        """Returns how many seconds `sweep` must sleep before it refunds unused units. If no units are left to refund,
+        returns None, and `sweep` must end."""
         with self._lock:
             first = next(iter(self._stocks.values()), None)
             if first is None and not self._refunds:

@@ -28,8 +28,8 @@ class Endings:
         self._lease_ms = lease_ms
 
     def conclude(self, job: Job, error: BaseException | None, hurried: bool = False) -> None:
-        """Reports the outcome of a job. `hurried`: whether the worker's grace was ended early. If so, a job whose
-        handler was cancelled is returned to the queue."""
+        """Reports the outcome of a job. `hurried`: the worker stops without waiting for its handlers. A job with a
+        cancelled handler is then returned to the queue."""
         is_cancelled = isinstance(error, asyncio.CancelledError)
         if job._done:
             if error is not None and not is_cancelled:

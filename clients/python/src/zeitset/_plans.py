@@ -57,7 +57,7 @@ def cancel(calls: QueueCalls, *ids: str, group: str | None = None) -> Steps[int]
 
 
 def redrive(calls: QueueCalls, *ids: str, count: int | None = None, group: str | None = None) -> Steps[int]:
-    """Makes dead letters ready again, with 0 attempts: the jobs of the IDs, or at most `count` jobs (default 1,000).
+    """Makes dead letters ready again, with 0 attempts. Without IDs, takes at most `count` dead letters (default 1,000).
     Returns how many."""
     if ids:
         return _each(calls, ids, group, lambda shard, some: shard.redrive(*some, count=count, group=group))

@@ -150,8 +150,8 @@ fn the_largest_numbers_overflow_nowhere() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// Compares every field of every reply, with changing policies, forced units, refunds, and a clock that steps in
-    /// both directions.
+    /// Compares all replies with a model that stores each unit. The policies change, some calls force or refund units,
+    /// and the clock steps in both directions.
     #[test]
     fn every_reply_is_that_of_units_followed_one_by_one(
         policies in prop::collection::vec((1_u64..20, prop_oneof![1_u64..50, 100_u64..2000]), 1..4),
@@ -174,7 +174,7 @@ proptest! {
         }
     }
 
-    /// Tests the waits that a peek and a refused call return after a call with another window length.
+    /// The wait that a peek or a denied call returns is exact, even if the window has another length than before.
     #[test]
     fn a_call_after_the_reported_wait_is_allowed(
         limit in 1_u64..10, windows in (1_u64..2000, 1_u64..2000), used in 1_u64..10, cost in 1_u64..10, later in 0_u64..3000,

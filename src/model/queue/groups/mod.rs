@@ -103,8 +103,8 @@ pub(super) struct Group {
     roots: Roots,
     /// The number of jobs, including dead letters. 0: the group is idle.
     jobs: u32,
-    /// The group's node in the tree of groups with jobs ([`ring`]). Its `seq` is the group's turn. Unused if the group
-    /// is idle.
+    /// The group's node in the tree of groups with jobs ([`ring`]). Groups take turns in the order of their `seq`. An
+    /// idle group does not use its node.
     node: JobNode,
     /// The earliest time at which a claim can get a job of this group.
     opens: Millis,

@@ -1,4 +1,4 @@
-//! A simple model of the contract: one vector, linear scans, `Vec::sort`.
+//! A simple model of a queue: one vector, linear scans, `Vec::sort`.
 
 use super::super::wake::FORGOTTEN_AFTER;
 use super::super::{Counters, Nack, NackOptions, Push, Rate, Settings, State, Which};
