@@ -151,7 +151,7 @@ fn click_through(browser: &Browser, server: &Server, c: &mut Client) {
 }
 
 /// A refresh keeps the visitor's focus, selection, ticked boxes and scroll position. If the server stops, the page
-/// shows since when it has not answered.
+/// shows the time of the server's last answer.
 #[test]
 fn a_refresh_takes_nothing_from_the_visitor_and_old_figures_say_so() {
     let Some(browser) = Browser::open() else { return };

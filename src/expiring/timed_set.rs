@@ -143,8 +143,8 @@ impl<'k> TimedSet<'k, Reading> {
 /// keyspace events. `sweep` replicates its own changes, and returns the events for the caller to send. A caller that
 /// opens an existing set for writing must call `commit` or `sweep`, unless the caller returns an error.
 impl<'k> TimedSet<'k, Writing> {
-    /// Opens a set for the sweeper, which restores the marker and deletes expired members. Returns an error if the set
-    /// neither has the marker nor is dirty (changed by plain commands): it may be a plain sorted set.
+    /// Opens a set for the sweeper, which restores the marker and deletes expired members. The set must have the marker
+    /// or be dirty. Returns an error for any other sorted set.
     pub(super) fn to_check(ctx: &'k mut Context, name: Str<'k>) -> Result<TimedSet<'k, Writing>, Error> {
         TimedSet::of(Key::open_notouch(ctx, name), name, |ctx, _, ttl| tracker::is_dirty(ctx, name, ttl))
     }

@@ -71,7 +71,7 @@ pub struct Status {
     pub sets_overdue: usize,
     /// The number of expired members that are known to remain in the set that was checked last.
     pub backlog: u64,
-    /// The time in ms for which the longest overdue set has been due.
+    /// The time in ms since the earliest due time of an overdue set.
     pub lag: Millis,
     pub timer_armed: bool,
     pub scans_completed: u64,

@@ -7,7 +7,7 @@ pub trait Mover {
 
     fn bytes(&mut self, bytes: &mut Box<[u8]>);
 
-    /// Whether to stop now. A later call moves the other blocks.
+    /// Whether to stop now. The next call of [`Relocate::relocate`] continues.
     fn should_stop(&mut self) -> bool;
 }
 

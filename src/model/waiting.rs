@@ -49,8 +49,7 @@ use std::hash::Hash;
 /// The maximum delay of the timer, in ms. It is longer than the time between two calls of [`Waiting::tick`].
 pub const HORIZON: Millis = 1500;
 
-/// If a key is claimable, but the server must not serve the key's clients now, the key is checked again after this
-/// delay in ms.
+/// The delay in ms until the next check of a claimable key whose clients the server must not serve now.
 const RETRY: Millis = 250;
 
 /// The delay in ms until the next check of a key that has woken a client. It is longer than [`HORIZON`], so waking a
@@ -102,7 +101,7 @@ struct WokenClient {
     since: Millis,
 }
 
-/// What a woken client does with one of its keys.
+/// A woken client's next step for one of its keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
     /// The key has no job, or the server must not serve the clients of this key now. The client goes on to its next

@@ -30,9 +30,9 @@ struct QueueNames {
     /// The queues of a dataset that this replica loads while it still serves the old dataset. `None` if there is no
     /// such dataset.
     loaded_aside: Option<Vec<(i32, Name)>>,
-    /// Whether RENAME or MOVE has removed a queue from its old key, and the event for the new key has not come yet. An
-    /// event for a key without a queue does not clear this flag, because it may be about a key that another module has
-    /// moved or deleted meanwhile.
+    /// Whether RENAME or MOVE has removed a queue from its old key, but the event for the queue's new key has not come
+    /// yet. An event for a key without a queue does not clear this flag, because another module can move the queue
+    /// again before that event.
     is_moving: bool,
     next_number: u64,
 }

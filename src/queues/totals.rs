@@ -22,8 +22,8 @@ const NEVER: Millis = Millis::MAX;
 /// A list with an entry for each queue, ordered by time. The time of an entry is the due time of the queue's first job,
 /// or earlier if the entry is outdated.
 ///
-/// If the due time becomes earlier, the entry is moved at once. If the due time becomes later, as after every claim,
-/// only `First::due` changes, so a claim usually needs no lock. INFO moves the outdated entries that it finds.
+/// If the due time becomes earlier, the entry is moved at once. If it becomes later, only `First::due` changes. A claim
+/// makes it later, so a claim usually needs no lock. INFO moves the outdated entries that it finds.
 struct Firsts {
     by_time: BTreeMap<(Millis, u64), Arc<First>>,
 }

@@ -10,8 +10,7 @@
 //! - Redis 7.0 checks only the clients of an existing key. So the module itself checks whether the client can be
 //!   served. If so, the module calls `RedisModule_UnblockClient`, which runs the time-out callback at once and always
 //!   unblocks the client. The module does this in the event loop's `BEFORE_SLEEP`, right before the server finishes
-//!   unblocked clients. Otherwise the client could be timed out, killed or redirected in between, and would get two
-//!   replies or none.
+//!   unblocked clients. So no time-out, kill or redirection comes in between, and the client gets one reply.
 
 use super::authority;
 use super::context::Context;

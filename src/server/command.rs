@@ -36,7 +36,7 @@ pub enum Keys {
     },
 }
 
-/// One key, or counted keys.
+/// One key, or `numkeys` and its keys.
 struct KeySpec {
     /// The position in `argv` of the key or, if the keys are counted, of `numkeys`.
     at: usize,

@@ -82,7 +82,7 @@ export interface Address {
   readonly port: number;
 }
 
-/** Connects to the nodes of a cluster by the addresses that the cluster gives. */
+/** The nodes of a cluster, and connections to them. */
 export interface Nodes {
   /** The nodes that the client knows. */
   readonly addresses: readonly Address[];
@@ -188,10 +188,7 @@ class NodeRedisConnection implements Own {
     }
   }
 
-  /**
-   * Sends a command that the client must not repeat after an error. A Sentinel client may still repeat it: see
-   * `canSendOnce`.
-   */
+  /** Sends a command. A Sentinel client repeats the command after an error, so `canSendOnce` is then false. */
   sendOnce(key: string, words: readonly Word[]): Promise<Reply> {
     return this.send(key, words);
   }

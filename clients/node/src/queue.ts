@@ -1,4 +1,4 @@
-/** Queues, except for the commands of workers. */
+/** Pushes jobs, and manages queues. Workers have their own commands. */
 
 import { type Codec, type CodecName, codecOf } from "./codec.js";
 import { type Connection, connectionOf, type RedisClient, type Reply } from "./connection.js";

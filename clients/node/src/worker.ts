@@ -84,10 +84,7 @@ const LOOKS = 4;
 
 const CHORES_MS = 60_000;
 
-/**
- * While other pumps expect jobs, a pump whose last claim emptied its queues claims again after this time at the
- * earliest.
- */
+/** The minimum time between two claims of a pump whose queues are empty, while other pumps have jobs. */
 const ASK_AGAIN_MS = 100;
 
 /** How long a worker tries to report the outcomes of its jobs after it was told to stop. */

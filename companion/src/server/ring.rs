@@ -17,7 +17,7 @@ struct Slot {
     taken: u64,
 }
 
-/// Units that become available again at one time.
+/// Units that become available again at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
     pub at_ms: u64,

@@ -33,7 +33,8 @@ pub struct Merge {
     /// The union. Its tree is empty until [`finish`](Merge::finish). Until then, each name is stored with the number of
     /// the member's row, not with the number of the leaf.
     union: Board,
-    /// One row for each distinct member: its words, the `moment` of its last change, and the member's ID.
+    /// One row for each distinct member: the words of the member's values, the `moment` of their last change, and the
+    /// member's ID.
     rows: Vec<u64>,
     /// The number of words of a row, including the moment and the ID.
     width: usize,

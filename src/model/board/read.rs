@@ -64,9 +64,8 @@ impl Board {
         })
     }
 
-    /// Returns the position that a new member with these values would get (RANKOF). If other members have equal values,
-    /// the new member would be the latest of them. So it comes before them with TIES LAST, and after them with TIES
-    /// FIRST. It also comes after them with TIES NAME, because it has no name. Ignores KEEP. O(log n).
+    /// Returns the position that a new member with these values would get (RANKOF). With TIES LAST, the position is
+    /// before all members with equal values. With TIES FIRST or NAME, it is after them. Ignores KEEP. O(log n).
     ///
     /// # Errors
     /// [`BoardError::ValueCount`], [`BoardError::WrongKind`], [`BoardError::NotFinite`].
@@ -166,8 +165,8 @@ impl<'a> Range<'a> {
         })
     }
 
-    /// Returns the rank of `row`, which is at `position` of the board. `last` is the rank of the previous row. The
-    /// values of that row must differ from those of `row`. For the first row of an iteration, `last` is `None`.
+    /// Returns the rank of `row`, which is at `position` of the board. `last` is the rank of the previous row, which
+    /// must have other values. For the first row of an iteration, `last` is `None`.
     fn shared_rank(&self, row: Cursor<'a>, position: u64, last: Option<u64>, ranking: Ranking) -> u64 {
         let tree = &self.board.tree;
         let first_equal = || tree.rank(tree.seek(row.words(), |_| false));

@@ -128,7 +128,8 @@ impl Queue {
         }
     }
 
-    /// Returns how many more jobs MAXLEN allows. Dead letters do not count, but followers count. O(log n).
+    /// Returns how many more jobs MAXLEN allows. Dead letters do not count. Pushes that wait behind a job (AGAIN)
+    /// count. O(log n).
     pub(super) fn room(&self, at: Millis) -> u64 {
         match self.settings.maxlen {
             0 => u64::MAX,

@@ -39,9 +39,8 @@ pub enum Change<'a> {
     },
     /// Changes the job with this ID.
     Job { id: &'a [u8], change: JobChange<'a> },
-    /// Forgets units of GROUPRATE that are available again. If the clock has stepped back, taken units of RATE and
-    /// GROUPRATE would be unavailable for more than one window. In this case, the effect shortens their wait to one
-    /// window.
+    /// Forgets units of RATE and GROUPRATE that are available again. If the clock has stepped back, shortens the wait
+    /// for the other units to one window.
     SettleRate,
     /// Makes the `count` oldest dead letters ready. If `group` is a name, takes only dead letters of this group.
     Redrive { count: u64, group: Option<&'a [u8]> },

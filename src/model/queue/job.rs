@@ -63,8 +63,7 @@ impl Recurrence {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ttl {
-    /// The TTL in ms, 1 ..= [`MAX_TIME`]. It counts from the due time that PUSH, RESCHEDULE, REDRIVE or an ACK (EVERY)
-    /// sets.
+    /// The TTL in ms, 1 ..= [`MAX_TIME`]. The TTL begins at the job's due time.
     pub ttl: Millis,
     /// The end of the TTL. Retries do not change this time.
     pub expires: Millis,
@@ -238,8 +237,8 @@ impl Job {
         }
     }
 
-    /// Returns the time at which the job's TTL ends. If the job [has missed](Job::has_missed) its occurrence, returns
-    /// the time at which the TTL of the next occurrence ends.
+    /// Returns the time at which the job's TTL ends. A recurring job that [has missed](Job::has_missed) a run gets a
+    /// new TTL for its next run.
     pub fn expires(&self, now: Millis, settings: &Settings) -> Option<Millis> {
         let ttl = self.ttl()?;
         let next = self.has_missed(now).then(|| Ttl::from(self.back_at(settings), ttl.ttl));
@@ -326,21 +325,20 @@ impl Job {
         TreeId::OF_LEASES.contains(&self.node.tree) && self.node.time <= now
     }
 
-    /// Whether a recurring job has missed its occurrence: the lease of the occurrence's last attempt has expired, and
-    /// no effect has moved the job since then.
+    /// Whether a recurring job waits for its next run because the lease of its last allowed attempt has expired.
+    /// Returns false once an effect has moved the job to another tree.
     pub fn has_missed(&self, now: Millis) -> bool {
         self.node.tree == TreeId::Recurring && self.node.time <= now
     }
 
-    /// Returns the time of the last claim. 0: never, or unknown. Usually the token contains this time. Otherwise,
-    /// `extras` contain it.
+    /// Returns the time of the last claim. 0: never, or unknown. `extras` contain this time if the token does not.
     pub fn claimed(&self, extras: Extras<'_>) -> Millis {
         if extras.claimed != 0 { extras.claimed } else { self.token / 1000 }
     }
 }
 
-/// All data of a job. The stored form and AOF rewriting use the data after the last effect. GET and PEEK use the data
-/// at `now`.
+/// All data of a job. The stored form and AOF files have the data after the last effect. GET and PEEK also take into
+/// account the time that has passed since then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
     pub id: &'a [u8],

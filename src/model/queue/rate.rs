@@ -9,7 +9,7 @@
 use super::{MAX_TIME, Millis};
 use std::collections::VecDeque;
 
-/// Up to this limit, a unit becomes available again after exactly one window. Above this limit, the time is rounded up.
+/// The highest limit with exact times: a unit becomes available again after exactly one window.
 const EXACT: u64 = 100;
 /// The maximum length of a log. A longer stored log is rejected.
 pub(super) const MAX_ENTRIES: usize = 512;

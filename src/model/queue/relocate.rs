@@ -6,8 +6,7 @@ use super::groups::Groups;
 use crate::model::relocate::{Mover, Relocate, in_steps};
 
 impl Relocate for Queue {
-    /// Each step moves one chunk of the jobs, of the members or of the [returns](super::returns), or one shard of the
-    /// index.
+    /// Moves one chunk, or one shard of the index, per step.
     fn relocate(&mut self, from: usize, mover: &mut impl Mover) -> Option<usize> {
         let jobs = self.jobs.chunks_mut();
         let index = &mut self.index;

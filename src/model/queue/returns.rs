@@ -73,7 +73,7 @@ impl Queue {
         }
     }
 
-    /// Removes a job's entries from the trees of returns. Must be called before the job leaves its own tree.
+    /// Removes a job's [`Return`] entries. Must be called before the job is removed from its tree of claimed jobs.
     pub(super) fn unlink_return(&mut self, slot: u32) {
         for &of_all_groups in self.entries(slot) {
             let entry = self.find_return(slot, of_all_groups);

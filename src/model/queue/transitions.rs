@@ -39,7 +39,7 @@ impl Queue {
     }
 
     /// Carries out a push. `auto` is the ID if the queue generated it. `same` is the slot of the job with the same ID.
-    /// With `again`, a push changes a waiting job, or waits behind a claimed job. Otherwise, the push replaces the job.
+    /// The push replaces that job. With `again`, the push instead changes a waiting job, or waits behind a claimed job.
     pub(super) fn enter(&mut self, at: Millis, new: &NewJob<'_>, auto: Option<AutoId>, again: bool, same: Option<u32>) {
         match same.filter(|_| again).map(|slot| (slot, self.state_of(slot, at))) {
             Some((slot, State::Claimed)) => return self.follow(slot, new),

@@ -132,7 +132,7 @@ fn weight<T: Item>(items: &impl Items<T>, root: u32) -> u64 {
     u64::from(size(items, root)) + 1
 }
 
-/// Updates the aggregates of `root` from its children, except the size. Returns whether the ancestors need an update.
+/// Updates the aggregates of `root`, but not its size, from its children. Returns whether the ancestors need an update.
 fn refresh<T: Item>(items: &mut impl Items<T>, root: u32, order: ServingOrder) -> bool {
     if !T::SERVED || !items[root].is_served() {
         return T::gather(items, root);

@@ -336,7 +336,7 @@ impl Database {
         (0..self.len()).map(|number| self.blocks[number as u32 / BLOCK].name(number % BLOCK as usize))
     }
 
-    /// Returns whether a lookup of this name has to compare names.
+    /// Returns whether a tracked set's name has the same hash as `name`.
     pub fn looks_closer(&self, name: &[u8]) -> bool {
         self.index.find(self.hash(name), |_| true).is_some()
     }

@@ -83,7 +83,7 @@ pub struct Tracking {
     seen: Millis,
     /// The time that has passed since the start, not counting steps of the wall clock.
     passed: Millis,
-    /// No slice runs before this time, measured in [`Tracking::passed`].
+    /// The end of the sweeper's pause, measured in [`Tracking::passed`].
     paused_until: Millis,
     /// The wall clock time at which the armed timer fires.
     armed: Option<Millis>,
@@ -131,7 +131,8 @@ impl Tracking {
         self.databases.values().any(Database::is_walked)
     }
 
-    /// Checks the next few hundred sets of the walk in progress, and forgets those that `is_meant` selects.
+    /// Continues the walk that [`begin_to_forget`](Tracking::begin_to_forget) began. Reads a few hundred sets, and
+    /// forgets those for which `is_meant` returns true.
     pub fn forget_some(&mut self, is_meant: impl Fn(&[u8]) -> bool) {
         if let Some(database) = self.databases.values_mut().find(|database| database.is_walked()) {
             database.forget_some(is_meant);

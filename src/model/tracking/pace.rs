@@ -16,8 +16,8 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Returns how long to pause after a slice, in ms, so that slices take at most `duty` percent of the time. The
-    /// slice took `busy`, and the pause before it `paused`.
+    /// Returns how long to pause after a slice, in ms, so that slices take at most `duty` percent of the time. `busy`
+    /// is the duration of the slice. `paused` is the duration of the pause before the slice.
     pub fn pause(&mut self, paused: Duration, busy: Duration, duty: u32) -> Millis {
         let micros = |span: Duration| i64::try_from(span.as_micros()).unwrap_or(i64::MAX);
         let owed = micros(busy.saturating_mul(100 - duty) / duty);

@@ -52,8 +52,8 @@ export class Denials {
   }
 
   /**
-   * Remembers a reply that denies, unless `forget` was called after the call was sent. `forgotten`: the value of
-   * `this.forgotten` when the call was sent. `among`: the whole reply, if the call was for several limits.
+   * Remembers a reply that denies. `forgotten`: the value of `this.forgotten` when the command was sent. If `forget`
+   * was called since then, ignores the reply. `among`: the whole reply to a command for several limits.
    */
   add(key: string, cost: number, fields: Fields, forgotten: number, among?: Among): void {
     const toldMs = now();

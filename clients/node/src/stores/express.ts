@@ -27,7 +27,7 @@ interface Recent {
 
 const MANY = 1e15;
 
-/** The most keys whose hits may be taken back. The oldest key is forgotten first. */
+/** The most keys whose hits are remembered for `decrement`. Forgets the least recently hit key first. */
 const KEYS = 10_000;
 
 /**

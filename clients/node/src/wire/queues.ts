@@ -323,7 +323,7 @@ export class QueueCalls<T> {
     return decodeOrNot(this.codec, bytes(reply));
   }
 
-  /** Returns the key of a job's shard. `name`: the group of the job; without a group, its id. */
+  /** Returns the key of the shard that has a job. `name` is the job's group, or the job's id if it has no group. */
   #key(name?: string): string {
     const [key = ""] = this.keys;
     if (this.keys.length === 1) return key;

@@ -47,8 +47,8 @@ export class Chores {
   }
 
   /**
-   * Pushes the recurring jobs that the queue does not have. A cron expression may have changed since its job was
-   * pushed. If so, moves a waiting job to the next time of the new expression.
+   * Pushes the recurring jobs that the queue does not have. If the cron expression of a waiting job has changed, moves
+   * the job to the next time of the new expression.
    */
   async #push(link: Link, key: string, crons: readonly Cron[]): Promise<void> {
     const now = this.#now();

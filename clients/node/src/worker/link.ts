@@ -84,9 +84,9 @@ export class Link {
   }
 
   /**
-   * The longest BLOCK of a claim. Without CLIENT UNBLOCK, this time is short, because a worker that stops has to wait
-   * until the claim ends. It is at most a third of a lease, because the worker counts a lease from the moment at which
-   * it sends the claim.
+   * The longest BLOCK of a claim. If the worker cannot end the claim by CLIENT UNBLOCK, BLOCK is short, because the
+   * worker must wait for the claim before it stops. BLOCK is at most a third of a lease, because a lease counts from
+   * the moment at which the worker sends the claim.
    */
   get longestWaitMs(): number {
     return Math.min(this.#opened?.claimsId === undefined ? 1000 : 5000, this.leaseMs / 3);

@@ -22,7 +22,7 @@ import type { Place } from "./place.js";
 /** The time for the reply to a claim that does not wait. After this time, other pumps may use the slots. */
 const PROMPT_MS = 200;
 
-/** The worker, as its pumps use it. */
+/** The part of a worker that its pumps share. */
 export interface Shared<T> {
   readonly place: Place;
   readonly holding: Holding<T>;

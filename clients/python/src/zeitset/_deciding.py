@@ -25,7 +25,7 @@ log = logging.getLogger("zeitset")
 
 
 class AwaitReply:
-    """A step: the driver waits for the reply to another caller's call, but at most `seconds` (None: without limit)."""
+    """Tells `_run` to wait for the reply to another caller's call, for at most `seconds`. None: no limit."""
 
     def __init__(self, ahead: Ahead, call: PendingCall, seconds: float | None) -> None:
         self.ahead = ahead

@@ -113,9 +113,9 @@ def headers(checks: Iterable[Check]) -> dict[str, str]:
 
 
 def shown_wait(check: Check) -> int:
-    """Returns the seconds until a retry may succeed or, if the check reports no such time, until all units are free.
-    The result is at least `window * remaining / limit`, the time for which the remaining units last at the policy's
-    rate."""
+    """Returns the wait that the headers show, in seconds: `retry_after_ms` if it is positive, otherwise
+    `reset_after_ms`. The result is at least `window * remaining / limit`. At the policy's rate, the remaining units
+    last for this time."""
     wait = check.retry_after_ms if check.retry_after_ms > 0 else check.reset_after_ms
     least = -(-seconds_up(check.policy.window_ms) * check.remaining // check.limit)
     return max(seconds_up(wait), integer(least))

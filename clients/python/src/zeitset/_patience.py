@@ -72,8 +72,8 @@ class _AwaitingOnce:
 
 
 class _Cluster:
-    """Sends a command to the node of the key. With `repeats`, the cluster client sends the command again if another
-    node may have the slot."""
+    """Sends commands to the nodes of their keys. With `repeats`, the cluster client sends a command again after MOVED,
+    ASK, TRYAGAIN or CLUSTERDOWN."""
 
     def __init__(self, client: Any, seconds: float, *, repeats: bool = True) -> None:
         self._client = client

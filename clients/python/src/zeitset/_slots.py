@@ -83,7 +83,7 @@ class Slots:
             raise
 
     def settle(self, turn: Turn, start: Callable[[], None] = lambda: None) -> None:
-        """Ends a turn. `start` starts the claimed jobs. Then other sources get the slots that are left."""
+        """Ends a source's turn: starts the claimed jobs by `start`, and offers the free slots to other sources."""
         if turn.timer is not None:
             turn.timer.cancel()
         self._reserved -= turn.reserved

@@ -37,7 +37,7 @@ def silent() -> AbstractContextManager[Added]:
 
 
 def pushing(push: Callable[Concatenate[Q, P], T]) -> Callable[Concatenate[Q, P], T]:
-    """Wraps a method that pushes one job, so that it reports to the telemetry."""
+    """Wraps a method that pushes one job. The wrapper reports the push to the telemetry."""
 
     @wraps(push)
     def method(self: Q, /, *args: P.args, **kwargs: P.kwargs) -> T:

@@ -118,8 +118,8 @@ class Worker:
         asyncio.run(self.serve(signals=True, burst=burst))
 
     def stop(self) -> None:
-        """Stops the worker after the running handlers, or at the end of the grace. A second call ends the grace at
-        once. Any thread may call `stop`. If `stop` is called before `run`, `run` ends at once."""
+        """Stops the worker after its handlers have ended. Waits for them for at most `grace`. A second call ends this
+        wait. Any thread may call `stop`. If `stop` is called before `run`, `run` ends at once."""
         if self._state == "stopped":
             return
         self._stop_asked = True

@@ -107,8 +107,8 @@ def is_refused(error: BaseException) -> bool:
 
 @contextmanager
 def unexpected(what: str, reply: Any) -> Iterator[None]:
-    """If a reply has a shape that Redis never sends, raises ConnectionError, because the cause is the connection and
-    not a mistake in the program."""
+    """Raises ConnectionError if the `with` block cannot read the reply. Redis never sends such a reply, so the
+    connection is at fault."""
     try:
         yield
     except (TypeError, ValueError, LookupError, AttributeError) as error:

@@ -176,7 +176,7 @@ impl Tree {
         }
     }
 
-    /// Makes this node the leaf of the members (or the parent of the children) in its rows, from row `from` on.
+    /// Stores this node as the leaf of its members, or as the parent of its children, from row `from` on.
     fn adopt(&mut self, node_id: u32, from: usize, names: &mut Names) {
         for at in from..self.nodes[node_id].len() {
             let node = &self.nodes[node_id];

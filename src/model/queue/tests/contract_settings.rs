@@ -190,7 +190,8 @@ fn what_opens_last_of_job_lease_and_rate_is_the_wake() {
 
 #[test]
 fn dead_letters_are_dropped_by_number_and_by_age() {
-    /// Makes three jobs dead letters, at 100, 200 and 300. Returns for each of `moments` which dead letters are left.
+    /// Makes `a`, `b` and `c` dead letters at the times 100, 200 and 300. Returns the dead letters that are left at
+    /// each of `moments`.
     fn left(change: impl FnOnce(&mut Settings), moments: &[u64]) -> Vec<Vec<String>> {
         let mut pair = Pair::configured(change);
         for (died, id) in [(100, "a"), (200, "b"), (300, "c")] {

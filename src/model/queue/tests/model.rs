@@ -369,8 +369,7 @@ impl Model {
         self.ring.iter().find_map(|group| self.next_of(group, now))
     }
 
-    /// Removes the turns and holds of groups without jobs. If no job has a group and no setting of groups is on,
-    /// removes all units of groups.
+    /// Removes groups without jobs from `ring` and `holds`. If the queue no longer uses groups, clears `group_units`.
     fn tidy(&mut self) {
         let Self { jobs, ring, holds, .. } = self;
         ring.retain(|group| jobs.iter().any(|j| j.group == *group));

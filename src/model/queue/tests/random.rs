@@ -77,7 +77,7 @@ enum Op {
     Configure(Settings),
     /// Saves and loads both queues, rebuilds them from an AOF file, or copies them.
     Reload(u8),
-    /// Saves the state that a crash restores.
+    /// Saves both queues. `Crash` restores this state.
     Save,
     /// A crash: both queues lose all changes since the last save.
     Crash,

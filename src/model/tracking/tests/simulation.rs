@@ -55,7 +55,7 @@ struct Server {
     failing: BTreeSet<Name>,
     sweeps: bool,
     hurries: u32,
-    /// For each expired member, the time by the monotonic clock from which on the sweeper could have deleted it.
+    /// For each expired member, the first time at which the sweeper was able to delete it, by the monotonic clock.
     dead_since: BTreeMap<(Name, u8), Millis>,
     slices: u64,
     /// How many slices the tracker was allowed to run so far: two for each action of the simulation, and one for each
