@@ -227,7 +227,7 @@ impl Tracking {
         self.databases.values().filter_map(Database::next_due).min()
     }
 
-    /// Ends the postponements whose time has passed.
+    /// Makes sets due again if the time until which their check was postponed has passed.
     fn resume(&mut self) {
         /// The maximum number of sets that one call makes due again in each database. A small number is enough, because
         /// a slice calls `resume` before every visit.
