@@ -78,7 +78,7 @@ errors! {
     Overflow = c"ERR increment or decrement would overflow",
     NotFinite = c"ERR increment would produce NaN or Infinity",
     BoardFull = c"ERR leaderboard is full",
-    /// The ACL denies the caller RESTORE. Commands that can store any value in a key require this permission.
+    /// The caller has no permission for RESTORE. Commands that can store any value in a key require this permission.
     NoRightToRestore = c"NOPERM this command requires permission to call RESTORE with the same key",
     /// The ACL denies the caller ZRL.CHECK, which RESET requires.
     NoRightToCheck = c"NOPERM RESET requires permission to call ZRL.CHECK with each counted key",

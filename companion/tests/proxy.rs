@@ -1,4 +1,4 @@
-//! The page behind a proxy, below a path: with the configuration from docs/operations.md and a real nginx.
+//! Tests `zeitset ui` below a path of a real nginx, with the configuration from docs/operations.md.
 
 use crate::support::{Running, companion, eventually, fetch};
 use std::process::{Child, Command, Stdio};

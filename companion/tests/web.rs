@@ -1,5 +1,5 @@
-//! `zeitset ui` over HTTP: the content of the pages, escaping, and who may change what. (tests/browser.rs tests the
-//! actions in a browser.)
+//! Tests `zeitset ui` over HTTP: the content of the pages, escaping, and which requests are rejected. tests/browser.rs
+//! tests the actions in a browser.
 
 use crate::support::{Running, companion, eventually, fetch};
 use std::io::Write;

@@ -34,7 +34,7 @@ pub struct BoardEffect<'k> {
     pub event: &'static CStr,
 }
 
-/// The arguments of an effect: as the client sent them, or computed.
+/// The arguments of an effect. `Given` has the client's own arguments, `Made` has computed arguments.
 pub enum Words<'k> {
     Given(&'k [Str<'k>]),
     Made(Vec<OwnedStr>),

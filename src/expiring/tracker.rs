@@ -102,8 +102,8 @@ pub(super) fn is_dirty(ctx: &Context, name: Str<'_>, ttl: Option<Millis>) -> boo
     ttl.is_some_and(|ttl| standing(ctx, name) == Some(Standing::Dirty(ttl)))
 }
 
-/// Whether a set that a command names is an expiring set although it does not have the marker. During a first scan, the
-/// rules of the scan apply to a set that has live members.
+/// Whether a set without the marker is an expiring set. A command must name the set. Accepts the set because of
+/// [`Reason::Dirty`], [`Reason::Named`] or, during a first scan, [`Reason::Loaded`].
 pub(super) fn recognizes(ctx: &Context, name: Str<'_>, highest: f64, ttl: Option<Millis>) -> bool {
     let now = ctx.now();
     let reason = match standing(ctx, name) {
@@ -195,7 +195,8 @@ pub(super) fn catch_up(ctx: &mut Context) {
     }
 }
 
-/// Runs in the cron job: continues the scan, and adjusts the timer to changes without an event (clock, settings, role).
+/// Continues the scan. Also updates the timer, because the clock, the settings or the server's role may have changed.
+/// The server's cron calls this function.
 pub(super) fn on_cron(ctx: &Context) {
     STATE.with(ctx, |tracker| {
         tracker.scan.on_cron(ctx, &mut tracker.tracking);
@@ -245,8 +246,8 @@ impl Tracker {
         set_timer(ctx, self.tracking.at_cron(context::now(), need(ctx, hurries)));
     }
 
-    /// Removes the entries of the slots that are being moved to this server, until time is up. When no such entry is
-    /// left and a move has ended, begins a scan, which finds the sets of the moved slots.
+    /// Until time is up, stops tracking the sets in slots that are moving to this server. When all these sets are
+    /// untracked and the move of some slots has ended, begins a scan, which finds the sets in these slots.
     fn forget_on(&mut self, is_time_up: impl Fn() -> bool) {
         let Tracker { tracking, arriving, arrived, scan, .. } = self;
         while tracking.is_forgetting() && !is_time_up() {

@@ -38,10 +38,9 @@ const TOLERANCE: Millis = 10_000;
 /// TTL differs from the old one by the transfer time and the clock skew.
 const RESTORED: Millis = 5000;
 
-/// If all members of a set have expired, the TTL may be at most 100 ms earlier or 800 ms later than the marker. This
-/// range contains no whole number of seconds after the highest score. So the module does not take a program's own
-/// rate-limit log for an expiring set. Such a log also has only past scores, but usually expires a whole number of
-/// seconds after the highest score.
+/// How far the TTL of a set with only expired members may be below and above the marker, in ms. A program's own
+/// rate-limit log also has only past scores. But such a log usually expires a whole number of seconds after its highest
+/// score, and no such time is in this range. So the module does not take the log for an expiring set.
 const DEAD: (Millis, Millis) = (100, 800);
 
 /// Why a sorted set without the marker may still be an expiring set.

@@ -89,7 +89,7 @@ pub unsafe fn unload(module: &Module, ctx: *mut RedisModuleCtx) -> c_int {
 /// a second time.
 const PROBE: &CStr = c"zeitset-probe";
 
-/// Whether the server is loading or unloading the probe.
+/// Whether the server is loading or unloading the module [`PROBE`].
 static IS_PROBING: AtomicBool = AtomicBool::new(false);
 
 /// Whether the current MODULE LOADEX contains settings that no module has registered.

@@ -2,10 +2,9 @@
 //!
 //! Everything must be equal, including blanks, except for two kinds of numbers:
 //!
-//! - Current times: Unix ms (13 digits), and the tokens of queues, which begin with a time (16 digits). The times of a
-//!   page are those of an earlier run. Within a session, the time between two outputs must be about the same on the
-//!   page and in this run. If a command on the page contains a time or token of an earlier output, the test runs the
-//!   command with the time or token printed in this run.
+//! - Current times: Unix ms (13 digits), and the tokens of queues, which begin with a time (16 digits). Within a
+//!   session, the interval between two of them must be about the same on the page and in this run. If a command on the
+//!   page repeats a time or token from an output, the test replaces it with the one that this run printed.
 //! - Numbers in a range that the page declares to vary, such as a remaining time.
 
 use std::collections::HashMap;

@@ -51,7 +51,7 @@ export function headed<T>(codec: Codec<T>, body: Buffer | string, traceparent?: 
   return lines + body.toString();
 }
 
-/** Reads the header of a job. Ignores lines with other names. Throws a RangeError if the timeout is not a duration. */
+/** Reads `traceparent` and `timeout` from the header of a job. Throws a RangeError if the timeout is not a duration. */
 export function headerOf<T>(codec: Codec<T>, raw: Buffer): Header {
   const lines = (codec as unknown) === JSON_CODEC ? linesOf(raw) : "";
   if (lines === "") return {};

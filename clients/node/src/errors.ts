@@ -58,7 +58,7 @@ export const isRefusal = (error: Error): boolean => REFUSALS.has(codeOf(error) ?
 /** Texts of permanent `ERR` errors. Other texts are from a proxy, or from a server that accepts no more clients. */
 const LASTING = /^ERR (unknown (sub)?command|wrong number of arguments|syntax error|DB index|invalid)/i;
 
-/** Whether the same command may succeed later, because the connection was lost or the server cannot serve it now. */
+/** Whether the error is temporary. For example, the connection was lost, or the server is loading its data. */
 export function passes(error: Error): boolean {
   if (error instanceof TypeError || error instanceof RangeError || error instanceof SyntaxError) return false;
   const code = codeOf(error);

@@ -121,7 +121,10 @@ export interface ExpressResponse {
   send(body: string): unknown;
 }
 
-/** `app.use(expressLimit(limiter))`, or in front of a route. Responds 429 if a limit denies. See the README. */
+/**
+ * Returns a middleware for `app.use(expressLimit(limiter))`, or for one route. It responds 429 if a limit denies. See
+ * the README.
+ */
 export function expressLimit<Request extends ExpressRequest = ExpressRequest>(
   limits: Limiter | readonly Limiter[],
   options: LimitOptions<Request> = {},

@@ -217,8 +217,8 @@ export class Queue<T = any> {
   }
 
   /**
-   * Sends a command for one job to the shard of the group; without a group, to the shard of the id. If that shard does
-   * not have the job, sends the command to the first other shard that has it.
+   * Sends a command for one job to the shard of the group. If no group is given, sends it to the shard of the id. If
+   * the shard of the id does not have the job, sends the command to the first other shard that has it.
    */
   async #find<R>(id: string, group: string | undefined, call: (shard: wire.QueueCalls<T>) => wire.Call<R>): Promise<R> {
     const home = this.#shard(group || id);

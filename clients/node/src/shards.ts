@@ -21,7 +21,7 @@ export function slotOf(key: string): number {
   return crc16(Buffer.from(/^[^{]*\{([^}]+)\}/.exec(key)?.[1] ?? key)) % SLOTS;
 }
 
-/** Returns the number of a job's shard. `name`: the group of the job; without a group, its id. */
+/** Returns the number of a job's shard. `name` is the job's group, or its id if it has no group. */
 export const shardOf = (name: string, shards: number): number => crc16(Buffer.from(name)) % shards;
 
 export function keysOf(name: string, shards: number | undefined): string[] {

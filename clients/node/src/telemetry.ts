@@ -14,7 +14,7 @@ export interface Telemetry {
   readonly propagate: boolean;
   /** Returns the traceparent of the active span. */
   traceparent(): string | undefined;
-  /** Runs `push`, which pushes `count` jobs, and returns its result: the ids, null for a job that was not added. */
+  /** Runs `push`, which pushes `count` jobs. Returns the id of each job, or null for a job that was not added. */
   pushes(queue: string, count: number, push: () => Promise<(string | null)[]>): Promise<(string | null)[]>;
   handles(job: Handled, handler: () => unknown): Promise<unknown>;
 }

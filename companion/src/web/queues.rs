@@ -1,4 +1,5 @@
-//! The list of queues: all queues by name, in pages, or the queues that the sampler has read, sorted by another column.
+//! The list of queues. Sorted by name, it has all queues. If it is filtered or sorted by another column, it has only
+//! the queues that the sampler has read.
 
 use super::parts::{name, tile, tiles};
 use super::query::{Query, link};

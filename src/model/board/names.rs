@@ -21,7 +21,7 @@ const SLOT_BITS: u32 = 8;
 pub(super) const PAGE_BYTES: usize = 16 << 10;
 const LEAF: usize = size_of::<u32>();
 
-/// The maximum number of pages, so that every ID is below `NIL`.
+/// The maximum number of pages of names. Up to this number, every ID is below `NIL`.
 const MAX_PAGES: usize = (1 << (32 - SLOT_BITS)) - 1;
 
 /// The maximum length of a name, in bytes.
@@ -54,7 +54,7 @@ fn split(id: u32) -> (u32, u32) {
 #[derive(Clone, Debug)]
 pub(super) struct Names {
     pages: Slab<NamePage>,
-    /// The last page for each length of names.
+    /// For each length, the last page of names of this length.
     last: BTreeMap<usize, u32>,
     page_bytes: usize,
     index: Index,

@@ -167,7 +167,7 @@ impl Leaky {
         u128::from(self.call.cost) * u128::from(self.window())
     }
 
-    /// Returns the time in which `parts` drain, in ms, rounded up.
+    /// Returns how long the bucket takes to drain `parts` ([`Leaky::parts`]), in ms, rounded up.
     fn wait(&self, parts: u128) -> Millis {
         let wait = match u64::try_from(parts) {
             Ok(parts) => parts.div_ceil(self.limit()),

@@ -259,7 +259,7 @@ trait Assessed {
     /// Returns the time until no unit is in use. For `is_settled`, see [`Assessed`].
     fn reset_after(&self, is_settled: bool) -> Millis;
 
-    /// Returns the change that settles the limit, or `None` if the limit is settled already.
+    /// Returns the change that [settles](Assessed) the limit, or `None` if no change is needed.
     fn settle(&self) -> Option<Update>;
 
     /// Returns the change that takes the units, the number of free units after the change, and the time at which the

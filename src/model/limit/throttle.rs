@@ -85,7 +85,7 @@ pub struct ThrottlePolicy {
     tolerance: i64,
 }
 
-/// The error for arguments that are out of range, or whose times exceed 64 bits.
+/// The error for arguments that are out of range, or that result in a time of more than 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfRange;
 

@@ -1,4 +1,4 @@
-//! Tests of the marker: which highest scores and TTLs belong together.
+//! Tests of the marker: which TTLs are accepted for a highest score.
 
 use super::*;
 

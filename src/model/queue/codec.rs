@@ -124,8 +124,8 @@ impl Queue {
         Ok(queue)
     }
 
-    /// Adds a stored job. Returns false, and does nothing, if the queue cannot have this job. The caller must check
-    /// that `seq` and `token` are in range.
+    /// Adds a stored job. If the job is invalid or the queue has its ID already, returns false and adds nothing. The
+    /// caller must check the range of `seq` and `token`.
     pub(super) fn restore(&mut self, record: &Record<'_>) -> bool {
         let possible = record.time <= MAX_TIME
             && record.recurrence.is_none_or(|r| (1..=MAX_TIME).contains(&r.period) && r.anchor <= MAX_TIME)

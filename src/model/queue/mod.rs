@@ -39,8 +39,8 @@
 //! A job in `Retrying` or `Recurring` is also in a second tree, which is ordered by the time at which the job is due
 //! again ([`returns`]).
 //!
-//! The jobs in one state are in parts of a few trees. [`query::parts`] lists these parts. Every read of a state uses
-//! this list.
+//! For each state, [`query::parts`] lists the trees that contain its jobs. For each tree, it says which jobs have the
+//! state: all, only jobs with a time up to `now`, or only the others. Every read of a state uses this list.
 //!
 //! If the clock steps back, a job in `Ready` stays ready. A job in another tree may return to its earlier state,
 //! delayed or claimed.

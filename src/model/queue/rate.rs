@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 const EXACT: u64 = 100;
 /// The maximum length of a log. A longer stored log is rejected.
 pub(super) const MAX_ENTRIES: usize = 512;
-/// The maximum of `back_at`. The latest time plus the longest window, rounded up, is less.
+/// The maximum of `back_at` in a stored log. [`Rate::horizon`] always returns an earlier time.
 pub(super) const MAX_BACK_AT: Millis = 4 * MAX_TIME;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

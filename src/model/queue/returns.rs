@@ -23,8 +23,7 @@ use crate::model::time;
 pub(super) struct Return {
     pub node: JobNode,
     pub deadline: Millis,
-    /// The earliest deadline of the subtree. A list of jobs with expired leases skips the subtree if this deadline is
-    /// in the future.
+    /// The earliest deadline of the subtree. If it is in the future, a search for expired leases skips the subtree.
     pub first_deadline: Millis,
     pub job: u32,
     /// Whether the entry is in the tree that contains the jobs of all groups. If not, it is in the tree of the job's

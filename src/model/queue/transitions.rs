@@ -24,7 +24,7 @@ pub enum Attempt {
     Counts,
     /// FREE: the attempt does not count.
     Free,
-    /// The attempt was the last one of an occurrence (EVERY). The job waits for its next occurrence, with 0 attempts.
+    /// The job is recurring (EVERY) and has no attempt left. It waits for its next due time, with 0 attempts.
     Last,
 }
 
@@ -390,8 +390,8 @@ impl Queue {
         }
     }
 
-    /// Calls [`lapse`](Self::lapse). If a recurring job has missed its occurrence, also moves the job to its next
-    /// occurrence. ACK and NACK call `lapse` instead, because they apply to the missed occurrence.
+    /// Calls [`lapse`](Self::lapse). If a recurring job has no attempt left and its lease has expired, also moves the
+    /// job to its next due time (EVERY). ACK and NACK call only `lapse`, because they end the attempt themselves.
     fn pass(&mut self, slot: u32, at: Millis) {
         let next = self.jobs[slot].has_missed(at).then(|| self.due_of(slot, at));
         self.lapse(slot, at);

@@ -188,10 +188,10 @@ impl Queue {
         Box::new(slots.map(move |slot| self.view(now, &self.jobs[slot])))
     }
 
-    /// Lists the jobs that [`peek`](Self::peek) lists after the job with this ID. O(log n).
+    /// Continues the list of [`peek`](Self::peek) after the job with this ID. O(log n).
     ///
-    /// If priorities, groups or ORDERED determine the serving order, no tree finds the place of that job. In this case,
-    /// the call skips the ready jobs before that job, at most `MOST_PASSED`.
+    /// If priorities, groups or ORDERED determine the serving order, no tree gives the position of a ready job. In this
+    /// case, searches the first `MOST_PASSED` ready jobs for the job.
     pub fn peek_after(
         &self,
         now: Millis,

@@ -6,7 +6,7 @@ use super::*;
 #[derive(Default)]
 struct Mill {
     bytes: usize,
-    /// Stops after this many blocks. 0 means never.
+    /// The number of blocks after which the mover stops. 0: never.
     patience: usize,
     blocks: usize,
 }

@@ -135,9 +135,9 @@ impl Database {
         }
     }
 
-    /// Tracks a set that one of the module's commands has changed, and that has a valid marker now. `soonest` is the
-    /// earliest expiry of the changed members. If the set was dirty, or untracked and not new, the expiries of its
-    /// other members are unknown. So the set is due at once.
+    /// Tracks a set after one of the module's commands has changed it. The set must have a valid marker. `soonest` is
+    /// the earliest expiry of the changed members. If the set was dirty, or existed and was untracked, the expiries of
+    /// its other members are unknown. So the set is due at once.
     pub fn change(&mut self, key: &[u8], soonest: Option<Millis>, is_new: bool) {
         let soonest = soonest.filter(|&soonest| soonest < time::MAX).unwrap_or(NEVER);
         let due = match self.due(key) {
@@ -174,8 +174,8 @@ impl Database {
         self.order.first().map(|&(due, _)| due)
     }
 
-    /// Returns the earliest due time after `moment`, but skips each block that also contains a set due at or before
-    /// `moment`. So the result may be too late.
+    /// Returns the earliest due time in the blocks whose sets are all due after `moment`. Ignores other blocks, so the
+    /// result may be too late.
     pub fn next_due_after(&self, moment: Millis) -> Option<Millis> {
         self.order.range((moment + 1, 0)..).next().map(|&(due, _)| due)
     }

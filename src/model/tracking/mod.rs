@@ -228,7 +228,7 @@ impl Tracking {
         self.databases.values().filter_map(Database::next_due).min()
     }
 
-    /// Ends the postponements whose time has passed.
+    /// Makes sets due again if the time until which their check was postponed has passed.
     fn resume(&mut self) {
         /// One call of `resume` ends at most this number of postponements in each database. The others end later,
         /// because a slice calls `resume` before every visit.

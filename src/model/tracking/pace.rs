@@ -30,7 +30,8 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// Returns the share of time that slices of `busy` µs take, if each pause is longer than planned by `late` µs.
+    /// Returns which percentage of the time is spent in slices. Each slice takes `busy` µs. `late` gets the number of a
+    /// slice, and returns by how many µs the pause after it is too long.
     fn share(busy: u64, duty: u32, late: impl Fn(u64) -> u64) -> f64 {
         let (mut pace, mut paused, mut works, mut pauses) = (Pace::default(), u64::MAX, 0, 0);
         for slice in 0..10_000 {

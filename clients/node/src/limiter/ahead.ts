@@ -38,7 +38,7 @@ class Stock {
   used = 0;
   /** How many units the next call should take. */
   want = 0;
-  /** The end of the hold. */
+  /** When the limiter stops handing out the held units. */
   deadlineMs = 0;
   /** When `#sweep` checks the stock, to refund unused units. */
   sweepAtMs = 0;
@@ -211,8 +211,8 @@ export class Ahead {
   }
 
   /**
-   * Refunds the unused units whose hold has ended. If some units of a key were used, the next call takes as many units
-   * ahead. So the limiter remembers this number for the time of another hold. If none were used, forgets the key.
+   * Refunds the unused units of the keys whose hold has ended. If no units of a key were used, forgets the key. If some
+   * were used, keeps their number for one more hold: the next call takes this number of units ahead.
    */
   #sweep(): void {
     this.#timer = undefined;

@@ -1,4 +1,4 @@
-/** ZLB: commands as words, replies as entries. Pure. */
+/** Builds ZLB commands, and parses their replies. Does no I/O. */
 
 import type { Reply, Word } from "../connection.js";
 import { integer, integerOrNull, list, text, whole } from "../values.js";

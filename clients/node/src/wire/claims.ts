@@ -50,7 +50,7 @@ export type Held = Pick<Claimed, "key" | "id" | "token">;
 export const ack = ({ key, id, token }: Held): Word[] => ["ZQ.ACK", key, id, `${token}`];
 
 export interface Nack {
-  /** After how many milliseconds the job is due again; by default as the queue's BACKOFF says. */
+  /** The time in ms until the job is due again. By default, the queue's BACKOFF determines this time. */
   readonly delayMs?: number | undefined;
   readonly dead?: boolean;
   /** FREE: the attempt does not count. */

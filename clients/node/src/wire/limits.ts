@@ -1,4 +1,4 @@
-/** ZRL: commands as words, replies as objects. Pure. */
+/** Builds ZRL commands, and parses their replies. Does no I/O. */
 
 import type { Reply, Word } from "../connection.js";
 import { type Duration, duration, inMs, integer, list, milliseconds, whole } from "../values.js";

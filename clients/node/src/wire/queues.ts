@@ -40,8 +40,8 @@ export interface PushOptions extends Due {
   /** Jobs of a lower priority are served first; 0 by default. */
   readonly priority?: number;
   /**
-   * The number of deliveries after which the job becomes a dead letter; 0: unlimited; by default the setting of the
-   * queue.
+   * The number of deliveries after which the job becomes a dead letter. 0 means no limit. By default, the queue's
+   * setting applies.
    */
   readonly maxAttempts?: number;
   /** The period of a job that recurs. */
@@ -89,9 +89,7 @@ export interface JobInfo<T> {
   readonly payload: T | Undecodable;
   readonly priority: number;
   readonly attempts: number;
-  /**
-   * Unix time at which the job is due. For a claimed job: the end of its lease. For a dead letter: when it became one.
-   */
+  /** The Unix time at which a waiting job is due, a claimed job's lease expires, or a dead job became a dead letter. */
   readonly dueMs: number;
   readonly error: string | null;
   readonly worker: string | null;
@@ -120,7 +118,7 @@ export interface Lease {
   readonly deadlineMs: number;
 }
 
-/** The group of a job. If the queue has shards, only the shard of this group is asked. */
+/** The group of a job. If the queue has shards, the command goes only to the shard of this group. */
 export interface OfGroup {
   readonly group?: string;
 }

@@ -1,4 +1,4 @@
-/** ZEXP: commands as words, replies as values. Pure. */
+/** Builds ZEXP commands, and parses their replies. Does no I/O. */
 
 import type { Reply, Word } from "../connection.js";
 import { type Duration, duration, type Instant, instant, integer, list, text, whole } from "../values.js";

@@ -78,7 +78,7 @@ export class Server {
 export class Place {
   readonly #servers = new Map<string, Server>();
   #nodes: Nodes | undefined;
-  /** Whether no known node has replied, so that the worker has to look for new nodes. */
+  /** Whether no known node replied to the last request for the slots. If so, the worker looks for new nodes. */
   #isLost = false;
   /** All known nodes by their names. `#silent` has the names of nodes that have not replied. */
   readonly #known = new Map<string, Address>();

@@ -106,8 +106,8 @@ class Decider:
         return was_there
 
     def wait(self, key: str, cost: int, timeout: Duration | None) -> Steps[Check]:
-        """Asks again after the wait of each denial. From the second denial on, adds a random time, so that waiting
-        callers do not ask at the same moment."""
+        """Calls `check` until it allows the call. After each denial, sleeps for the wait that the denial gives. From
+        the second denial on, adds a random time, so that waiting callers do not call at the same moment."""
         end = None if timeout is None else now() + milliseconds(timeout) / 1000
         policy = self.calls.policy
         denials = 0
@@ -174,7 +174,7 @@ class Decider:
 
 
 def check_all(parts: Sequence[Part], force: bool) -> Steps[Checks]:
-    """Takes units from all limits, or from none. Uses no held units: the server decides about all limits."""
+    """Takes units from all limits, or from none. Does not hand out units that a limiter has taken ahead."""
     call = all_of([(part[0].calls, *part[1:]) for part in parts], force=force)
     asked = tuple((part[0].calls.key(part[1]), part[2] if len(part) == 3 else 1) for part in parts)
     remembering = [] if force else [(part[0].denials, part[1], cost) for part, (_, cost) in zip(parts, asked) if part[0].denials]

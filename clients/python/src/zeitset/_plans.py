@@ -31,8 +31,7 @@ def _everywhere(
 
 
 def get(calls: QueueCalls, id: str, *, group: str | None = None) -> Steps[JobInfo | None]:
-    """Returns a job; None if the queue does not have it. `group`: if the queue has shards, only the shard of this group
-    is asked."""
+    """Returns a job; None if the queue does not have it. If `group` is given, searches only the shard of this group."""
     return _sought(calls, id, group, lambda shard: shard.get(id))
 
 

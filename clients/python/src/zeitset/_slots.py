@@ -26,7 +26,7 @@ use these slots, because a node that hangs must not keep them."""
 
 @dataclass
 class Turn:
-    """How many jobs a source may claim."""
+    """A source's permission to claim up to `count` jobs."""
 
     count: int
     waits: bool

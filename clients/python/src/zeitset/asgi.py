@@ -104,7 +104,7 @@ async def name_of(key: Who) -> str | None:
 
 
 async def ask(limiters: list[Limiter], key: str, cost: int, scope: Scope) -> Check | Checks:
-    """Asks the limiters, and stores their checks for the header fields."""
+    """Checks the limits. Stores the results in `scope`, for the header fields of the response."""
     check: Check | Checks
     if len(limiters) == 1:
         check = await limiters[0].check(key, cost)
@@ -115,5 +115,5 @@ async def ask(limiters: list[Limiter], key: str, cost: int, scope: Scope) -> Che
 
 
 def fields_of(scope: Scope) -> dict[str, str]:
-    """Returns the header fields of all limits that were asked for this request."""
+    """Returns the header fields of all limits that this request has checked."""
     return headers(scope[CHECKS])

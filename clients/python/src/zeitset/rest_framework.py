@@ -64,7 +64,7 @@ class AnonRateThrottle(RateThrottle, throttling.AnonRateThrottle):
 
 
 class UserRateThrottle(RateThrottle, throttling.UserRateThrottle):
-    """Limits each user, and clients without a user by their address."""
+    """Limits each user. Limits a client without a user by its address."""
 
 
 class ScopedRateThrottle(throttling.ScopedRateThrottle, RateThrottle):

@@ -90,7 +90,7 @@ def as_list(limiters: Limiter | Iterable[Limiter], cost: int) -> list[Limiter]:
 
 
 def ask(limiters: list[Limiter], key: str, cost: int, environ: Environ) -> Check | Checks:
-    """Asks the limiters, and stores their checks for the header fields."""
+    """Checks the limits. Stores the results in `environ`, for the header fields of the response."""
     check: Check | Checks
     if len(limiters) == 1:
         check = limiters[0].check(key, cost)

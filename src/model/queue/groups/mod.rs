@@ -73,7 +73,7 @@ const SETTLED_AT_ONCE: usize = 128;
 /// job. A claim fills at most one log. So logs are cleared faster than claims fill them.
 const FORGOTTEN_BY_USE: usize = 2;
 
-/// One claim, or one run of the upkeep, clears the unit logs of at most this number of groups.
+/// One claim, or one run of the upkeep, clears the unit logs ([`RateLog`]) of at most this number of groups.
 const FORGOTTEN_AT_ONCE: usize = 64;
 
 #[derive(Clone, Debug)]
@@ -218,9 +218,8 @@ impl Groups {
     }
 }
 
-/// Returns the root of a tree. If `member` is `None`, this is a tree of all groups. Otherwise, it is a tree of the
-/// member's group, or of the group without a name if `member` is `NIL`. `roots` are the trees of the group without a
-/// name.
+/// Returns the root of a tree. If `member` is `None`, the tree has all jobs with a group. If `member` is `NIL`, the
+/// tree has the jobs without a group, and its root is in `roots`. For any other member, it is the tree of its group.
 pub(super) fn root_mut<'a>(
     roots: &'a mut Roots,
     groups: Option<&'a mut Groups>,

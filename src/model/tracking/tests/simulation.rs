@@ -1,4 +1,4 @@
-//! A simulated server with clients, a cron job, a timer, a wall clock that steps, and visits that fail.
+//! A simulated server with clients, a cron job, a timer and a wall clock that steps. Checks of some sets fail.
 //!
 //! `ZEITSET_SEEDS` sets the number of seeds (default [`SEEDS`]), `ZEITSET_SEED` the first seed. A failure prints its
 //! seed.
