@@ -24,7 +24,7 @@ export interface Outcome<T> extends JobEvent<T> {
   readonly isDead?: boolean;
   /** The command that asks whether the job is now a dead letter. Only after a failure that may be the last attempt. */
   readonly look?: readonly Word[];
-  /** Whether the attempt does not count. */
+  /** Whether the attempt is not counted towards the maximum number of attempts. */
   readonly isFree?: boolean;
   /**
    * Whether the outcome was sent before, and the server refused it or the reply got lost. If so, a stale token may mean
