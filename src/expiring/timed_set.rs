@@ -35,9 +35,9 @@ pub struct TimedSet<'k, M: Mode> {
 }
 
 impl<'k, M: Mode> TimedSet<'k, M> {
-    /// Wraps an open key. A missing key is an empty set. Returns an error if the key holds another type, or a sorted
-    /// set that has no marker and that `recognizes` rejects. `recognizes` gets the context, the highest score and the
-    /// TTL.
+    /// Wraps an open key. A missing key is an empty set. Returns an error if the key holds another type. If a sorted
+    /// set has no marker, calls `recognizes` with the context, the highest score and the TTL. Returns an error if
+    /// `recognizes` returns false.
     fn of(
         key: Key<'k, M>,
         name: Str<'k>,
@@ -284,7 +284,7 @@ impl<'k> TimedSet<'k, Writing> {
     }
 
     /// Returns the key's TTL after the changes. If the key was missing, or if members were removed, this function reads
-    /// the TTL from the server. If the set was empty for a moment, the key has lost its TTL.
+    /// the TTL from the server. A key that loses all its members also loses its TTL.
     fn ttl_now(&self) -> Option<Millis> {
         if self.highest.is_some() && self.removed.is_empty() { self.ttl } else { self.set.key.expires_at() }
     }

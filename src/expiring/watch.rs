@@ -6,9 +6,9 @@
 //! The handlers only note what happened, and never write. The server calls the handlers for all keys, including
 //! strings, so most events must cost only one lookup in the tracker.
 //!
-//! In replication and in an AOF, a new expiring set arrives as a ZADD, directly followed by a PEXPIREAT. So at the
-//! event `expire` of an untracked key, the handler opens the key only if a sorted set was written since the last such
-//! event. If the set arrives in another way, the scan finds it later.
+//! In replication and in an AOF, a new expiring set arrives as a ZADD, directly followed by a PEXPIREAT. So after an
+//! `expire` event of an untracked key, the handler opens the key only if a sorted set was written since the previous
+//! `expire` event. If the set arrives in another way, the scan finds it later.
 
 use super::check::restore_markers;
 use super::scan::Seen;

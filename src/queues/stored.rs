@@ -16,7 +16,7 @@ use std::ffi::{CStr, c_int};
 const BATCH: usize = 64;
 const BATCH_BYTES: usize = 64 * 1024;
 
-/// A queue, its contribution to the totals, and the state of its upkeep.
+/// A queue, its contribution to the totals, and the times of its checks.
 pub struct Stored {
     pub queue: Queue,
     contribution: Contribution,

@@ -28,8 +28,8 @@ struct Firsts {
     by_time: BTreeMap<(Millis, u64), Arc<First>>,
 }
 
-/// The due time of a queue's first job (`due`), and the time of the queue's entry in [`Firsts`] (`entered`). If the
-/// entry is outdated, `entered` is earlier than `due`.
+/// `due` is the due time of a queue's first job. `entered` is the due time that [`Firsts`] has for the queue. If
+/// `entered` is outdated, it is earlier than `due`.
 struct First {
     due: AtomicU64,
     entered: AtomicU64,

@@ -135,8 +135,8 @@ impl Context {
         }
     }
 
-    /// Redis 7.0: if `watch` is true, subscribes to the events of the event loop, otherwise unsubscribes. A
-    /// subscription costs a little in every iteration.
+    /// Redis 7.0: subscribes to the events of the event loop. If `watch` is false, unsubscribes, because a subscription
+    /// costs a little in every iteration.
     fn watch_loop(&self, watch: bool) {
         let event = RedisModuleEvent { id: raw::REDISMODULE_EVENT_EVENTLOOP, dataver: 1 };
         let callback = watch.then_some(before_sleep as _);

@@ -15,7 +15,7 @@ pub struct Loader<'a>(pub(super) *mut RedisModuleIO, pub(super) PhantomData<&'a 
 
 impl Loader<'_> {
     /// Returns an error if reading has failed. After a failure, the server returns zeros from every read, so every read
-    /// must call this function. (The option `HANDLE_IO_ERRORS` keeps the server from exiting.)
+    /// must call this function. The option `HANDLE_IO_ERRORS` keeps the server from exiting after a failure.
     fn check(&self) -> Result<(), DecodeError> {
         // SAFETY: the stream is that of the call under way.
         if unsafe { api!(RedisModule_IsIOError(self.0)) } == 0 { Ok(()) } else { Err(DecodeError::Truncated) }

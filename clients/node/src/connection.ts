@@ -62,7 +62,7 @@ export interface Connection {
    * with that command's error.
    */
   transaction(key: string, commands: readonly (readonly Word[])[]): Promise<(Reply | Error)[]>;
-  /** Whether the client is connected now; true if the client does not tell. */
+  /** Whether the client is connected now. Returns true if the client library does not show this. */
   isReady(): boolean;
   /** Whether this is a cluster, in which all keys of a command must be in one slot. */
   readonly isCluster: boolean;

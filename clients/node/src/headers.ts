@@ -1,4 +1,4 @@
-/** Header fields for HTTP: Retry-After, and the fields of draft-ietf-httpapi-ratelimit-headers-11. Pure. */
+/** Header fields for HTTP: Retry-After, and the fields of draft-ietf-httpapi-ratelimit-headers-11. */
 
 /**
  * A limit in the header fields of a response. If Redis was away, `remaining` is undefined, and the fields show only the

@@ -39,7 +39,7 @@ export class Queue<T = any> {
   /** The commands of each shard. If the queue has no shards, the only item is `calls`. */
   readonly #shards: readonly wire.QueueCalls<T>[];
   readonly #queueOf: (shard: number) => Queue<T>;
-  /** The same methods for `job.chain`: each returns its command instead of sending it. */
+  /** Methods that return a command of the queue instead of sending it. `job.chain` takes such commands. */
   readonly calls: wire.QueueCalls<T>;
 
   constructor(

@@ -91,7 +91,7 @@ export class Clock {
   constructor(
     private readonly client: RedisClient,
     private readonly queues: string | readonly string[],
-    /** The number of shards, as in the options of the queues. */
+    /** `shards`: the number of shards of each queue. */
     private readonly options: { readonly shards?: number | undefined } = {},
   ) {}
 

@@ -1,4 +1,4 @@
-/** How durations, instants and replies are written and read. Pure. */
+/** How durations, instants and replies are written and read. */
 
 import { inspect } from "node:util";
 import type { Reply } from "./connection.js";
@@ -60,9 +60,8 @@ export function whole(value: number | bigint, name: string): string {
 }
 
 /**
- * Returns an integer of a reply. node-redis and ioredis return numbers, or text if they are configured so
- * (`stringNumbers`, a type mapping). Times, counts and tokens are below 2^53. This function refuses larger numbers,
- * because the client may have rounded them.
+ * Returns an integer of a reply. With `stringNumbers` or a type mapping, clients return integers as text. Times, counts
+ * and tokens are below 2^53. This function rejects larger integers, because the client may have rounded them.
  */
 export function integer(reply: Reply | undefined): number {
   const value = typeof reply === "number" ? reply : Number(text(reply));

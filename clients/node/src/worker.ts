@@ -91,8 +91,8 @@ const ASK_AGAIN_MS = 100;
 const LAST_WORDS_MS = 5000;
 
 /**
- * `new Worker(redis, "mails", async (job) => { … })`, or one handler for each queue: `new Worker(redis, { mails: f, reports: g })`.
- * Then `await worker.run()`.
+ * Runs a handler for each job of a queue: `new Worker(redis, "mails", async (job) => { … })`. Each queue can have its
+ * own handler: `new Worker(redis, { mails: f, reports: g })`. `await worker.run()` starts the worker.
  */
 export class Worker<T = any> extends EventEmitter<WorkerEvents<T>> {
   /** The names of the queues. The first queue is served first. */

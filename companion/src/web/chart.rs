@@ -35,7 +35,7 @@ impl Unit {
     }
 }
 
-/// A chart: its title, and for each line its label and the name of its values in the history.
+/// A chart of values in the history. Each line has a label and the name of a value.
 pub struct Chart {
     pub title: &'static str,
     pub unit: Unit,

@@ -104,7 +104,7 @@ async fn by_name(app: &App, after: &[u8]) -> RedisResult<(Vec<Key>, Option<Strin
     Ok((names, next))
 }
 
-/// Returns names ordered by a value, largest first.
+/// Returns the queues whose names contain `filter`. The column `sort` determines their order, largest value first.
 fn by_figure(queues: &BTreeMap<Key, Watched>, sort: &str, filter: &str) -> Vec<Key> {
     let is_wanted = |name: &Key| filter.is_empty() || printable(name).contains(filter);
     let mut found: Vec<(&Key, &Watched)> = queues.iter().filter(|(name, _)| is_wanted(name)).collect();

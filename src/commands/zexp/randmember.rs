@@ -15,8 +15,8 @@ use hashbrown::HashSet;
 /// The maximum number of members for a negative count, so that the reply fits into memory.
 const MOST_REPEATED: u64 = 1 << 20;
 
-/// In the time of one lookup by rank, the command can iterate over this many members. If more than one in `WALK`
-/// members is requested, iterating over all members is faster.
+/// One lookup by rank takes as long as iterating over this many members. If more than 1/`WALK` of the live members
+/// are requested, the command iterates over all of them.
 const WALK: u64 = 12;
 
 pub const SPEC: Spec = Spec {

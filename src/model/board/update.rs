@@ -49,7 +49,8 @@ pub struct RemovedRange {
     /// The position of the first removed member. 0 if no member was removed.
     pub first: u64,
     pub count: u64,
-    /// The former contents of the board, if the board was built again. The caller can free them in another thread.
+    /// The old board, if REMRANGE built a new board from the remaining members. The caller can free the old board in
+    /// another thread.
     pub former: Option<Board>,
 }
 

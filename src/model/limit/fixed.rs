@@ -49,8 +49,8 @@ impl Count {
         Update::Replace { text: self.text(), lifetime: Lifetime::exactly(self.end) }
     }
 
-    /// Returns the change from `before` to this count. Within a window, usually only a few digits change, and the TTL
-    /// stays.
+    /// Returns the change from `before` to this count. If the window and the number of digits are the same, overwrites
+    /// only the count's digits and keeps the TTL.
     fn update_from(self, before: Count) -> Update {
         let len = decimal_len(self.units);
         if self.end != before.end || len != decimal_len(before.units) {

@@ -71,7 +71,7 @@ pub enum Intent {
 /// The result of a call: the fields of ZRL.CHECK's reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// Whether the units were taken. For a peek, whether they would be.
+    /// Whether this limit allows the call: its units fit, or the intent is [`Intent::Force`].
     pub allowed: bool,
     pub limit: u64,
     /// The number of free units. If it is negative, the limit is in debt: more units are in use than the limit allows.
@@ -170,8 +170,8 @@ impl Lifetime {
         Lifetime { until, linger: (window / 8).min(MOST) }
     }
 
-    /// Returns the new TTL (absolute, ms) of a key. Returns the TTL `before` itself if it is between `until` and
-    /// `until` + `linger`.
+    /// Returns the time at which the key must expire. `before` is the key's current expiry. If `before` is between
+    /// `until` and `until` + `linger`, returns `before`.
     pub fn expires_at(self, before: Option<Millis>) -> Millis {
         let latest = self.until + self.linger;
         before.filter(|before| (self.until..=latest).contains(before)).unwrap_or(latest)
@@ -187,8 +187,8 @@ pub enum StoredLimit<'a> {
 }
 
 impl<'a> StoredLimit<'a> {
-    /// Parses a string. The first byte identifies the algorithm. A plain number belongs to THROTTLE if the number
-    /// agrees with `expires_at`, the key's TTL.
+    /// Parses a string. The first byte identifies the algorithm. A plain number can be a limit of ZRL.THROTTLE.
+    /// This depends on `expires_at`, the end of the key's TTL.
     pub fn parse(text: &'a [u8], expires_at: Option<Millis>) -> Result<StoredLimit<'a>, Foreign> {
         match text.first() {
             Some(b's') => Ring::parse(text).map(StoredLimit::Sliding),

@@ -156,7 +156,7 @@ fn build(oldest: RingSlot, slots: impl Iterator<Item = RingSlot>, len: usize) ->
 /// The usage of a ring at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Usage {
-    /// The number of the oldest slot that may have units in use: 1 to the length of the ring.
+    /// The index of the first slot after slot 0 whose time is in the future. The length of the ring if there is none.
     pub first: usize,
     /// [`RingSlot::taken`] of the slot before `first`.
     pub before: u64,

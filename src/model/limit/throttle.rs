@@ -22,9 +22,9 @@ pub type Nanos = i128;
 const SECOND: Nanos = 1_000_000_000;
 pub const MILLISECOND: Nanos = 1_000_000;
 
-/// The maximum difference between the end of a key's TTL and the arrival time that the key stores. The two differ after
-/// MIGRATE, which sends the TTL as remaining time. A number that another program wrote is unlikely to be that close to
-/// its key's TTL. For example, a counter, read as nanoseconds, is near the year 1970.
+/// How far the end of a key's TTL may be from the stored [`Arrival`]. The two differ after MIGRATE, which sends the
+/// remaining TTL. A number that another program wrote is unlikely to be that close to the end of its key's TTL. For
+/// example, a counter would be a time near the year 1970.
 const TOLERANCE: Millis = 5_000;
 
 /// The minimum accepted number in a key without a TTL: September 2001 in nanoseconds. A smaller number is likely a

@@ -85,7 +85,7 @@ pub enum JobChange<'a> {
     Dead {
         /// Whether the NACK had FREE: the attempt does not count.
         is_free: bool,
-        /// The error text, as in `Retry`.
+        /// The error text. If it is empty, the job keeps its previous error text.
         error: &'a [u8],
     },
     /// Changes the deadline of a lease.

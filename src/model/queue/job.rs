@@ -189,7 +189,8 @@ impl Job {
         self.body[..len].copy_from_slice(&member.to_le_bytes()[..len]);
     }
 
-    /// Returns a job without a note. The job is not yet in a tree, in its group or in the index.
+    /// Returns a job with the values of a record, except its `extras`. The job is not yet in a tree, in its group or in
+    /// the index.
     pub fn of(record: &Record<'_>) -> Job {
         let is_grouped = !record.group.is_empty();
         let member = if is_grouped { &NIL.to_le_bytes()[..] } else { &[] };
@@ -345,7 +346,7 @@ pub struct Record<'a> {
     /// Empty if the job has no group.
     pub group: &'a [u8],
     pub payload: &'a [u8],
-    /// In the stored form, a job whose lease has expired is `Claimed` until an effect moves the job.
+    /// In the stored form, a job with an expired lease remains `Claimed` until an effect changes its state.
     pub state: State,
     /// The due time, the deadline, or the time at which the job became a dead letter.
     pub time: Millis,

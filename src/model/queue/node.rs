@@ -47,9 +47,9 @@ impl TreeId {
     pub const OF_RETURNS: [TreeId; 2] = [TreeId::Retries, TreeId::Recurrences];
     pub const OF_LEASES: [TreeId; 4] = [TreeId::Claimed, TreeId::Spent, TreeId::Retrying, TreeId::Recurring];
 
-    /// Returns the state of a job in this tree until the time that orders the tree, and its final state. The first
-    /// state is also the stored state. From that time on, a job has the final state. Only a job in [`TreeId::Retrying`]
-    /// or [`TreeId::Recurring`] is delayed first, until [`Job::back_at`](super::job::Job::back_at).
+    /// Returns two states of a job in this tree: before and after its due time or deadline, which orders the tree. The
+    /// first is also the stored state. In [`TreeId::Retrying`] and [`TreeId::Recurring`], the job is delayed between
+    /// these two states, until [`Job::back_at`](super::job::Job::back_at).
     pub fn states(self) -> (State, State) {
         match self {
             TreeId::Ready => (State::Ready, State::Ready),

@@ -47,7 +47,7 @@ pub(super) fn parts(state: State) -> &'static [(TreeId, Part)] {
     }
 }
 
-/// A tree of jobs, or of entries for jobs.
+/// A tree whose items are jobs or refer to jobs.
 #[derive(Clone, Copy)]
 pub(super) struct JobTree<'a> {
     pub items: JobItems<'a>,
@@ -61,7 +61,7 @@ pub(super) enum JobItems<'a> {
     Returns(&'a Chunks<Return>),
 }
 
-/// Evaluates an expression with the items of a [`JobTree`].
+/// Binds `$items` to the items of a [`JobTree`], whatever their type, and evaluates `$result`.
 macro_rules! read {
     ($tree:expr, |$items:ident| $result:expr) => {
         match $tree.items {

@@ -13,7 +13,7 @@ pub struct Settings {
     pub max_attempts: u32,
     /// BACKOFF, in ms: how long a job waits after its first failure.
     pub backoff_base: Millis,
-    /// BACKOFF, in ms: the maximum.
+    /// BACKOFF, in ms: the maximum wait after a failure, before JITTER is added.
     pub backoff_max: Millis,
     /// AGING, in ms: waiting for this time counts as much as one step of priority.
     pub aging: Millis,

@@ -9,10 +9,9 @@ use super::{MAX_NOW, MAX_TOKEN, Millis, NEVER, Queue};
 /// The counters of a queue since its creation. They are the same on master and replica.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Including pushes that replaced a job.
+    /// The number of pushes, including pushes that replaced a job.
     pub pushed: u64,
     pub claimed: u64,
-    /// Each occurrence of a recurring job counts.
     pub acked: u64,
     pub nacked: u64,
     pub cancelled: u64,
@@ -97,9 +96,9 @@ impl Queue {
         firsts.filter(|&(time, part)| part == Part::All || time <= now).map(|(time, _)| time).min()
     }
 
-    /// Returns the number of jobs in each stored state: ready, delayed, claimed, spent, dead. Ignores changes of state
-    /// that only the passing of time has caused since the last effect. A *spent* job is claimed and becomes a dead
-    /// letter when its lease expires. O(1).
+    /// Returns the number of jobs in each stored state: ready, delayed, claimed, spent, dead. A stored state changes
+    /// only with an effect, not with time. A *spent* job is claimed and becomes a dead letter when its lease expires.
+    /// O(1).
     pub fn stored_states(&self) -> [u64; STORED_STATES] {
         let count = |tree| self.count_all(tree);
         [

@@ -5,8 +5,8 @@
 //! the *best* item, which is the one to serve first. An item of [`returns`](super::returns) also stores the earliest
 //! deadline of its subtree.
 //!
-//! One walk down the tree splits the items with `time <= now` into O(log n) items and whole subtrees. The number of the
-//! items and the best item follow from these pieces. So no job has to move when it becomes due.
+//! One walk down the tree splits the items with `time <= now` into O(log n) items and whole subtrees. Their aggregates
+//! give the number of all these items, and the best one. So no job has to move when it becomes due.
 //!
 //! The depth is below 2.5 × log2(n), at most 80, so recursion is safe.
 

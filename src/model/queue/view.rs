@@ -17,7 +17,7 @@ pub(super) const MOST_PASSED: usize = 500;
 pub enum NoPage {
     /// No job with the given ID is in the requested state and group.
     NotInState,
-    /// The job with this ID is ready, but too many ready jobs are served before it (`MOST_PASSED`).
+    /// The job with this ID is ready, but at least `MOST_PASSED` ready jobs come before it in the serving order.
     TooFar,
 }
 

@@ -210,7 +210,7 @@ impl Database {
         }
     }
 
-    /// Of the sets whose check is postponed until `passed` or earlier, makes the first one due again. Returns false if
+    /// Makes one set due again: the first set whose check is postponed until `passed` or earlier. Returns false if
     /// there is no such set.
     pub fn resume_one(&mut self, passed: Millis) -> bool {
         let Some(first) = self.postponed.first_entry().filter(|first| first.key().0 <= passed) else { return false };
@@ -256,8 +256,8 @@ impl Database {
         self.unread > 0
     }
 
-    /// Reads the next sets of the walk in progress, and removes those that `is_meant` selects. A removed set is
-    /// replaced by the last set, which the walk has read, so the walk misses no set.
+    /// Reads the next sets of the walk in progress, and removes those that `is_meant` selects. The last set moves to
+    /// the place of a removed set. The walk misses no set, because it has already read the last set.
     pub fn forget_some(&mut self, is_meant: impl Fn(&[u8]) -> bool) {
         /// The maximum number of sets that one call of `forget_some` reads.
         const SOME: usize = 512;

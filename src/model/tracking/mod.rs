@@ -77,7 +77,7 @@ pub struct Tracking {
     dropped: Vec<Database>,
     /// The number of expired members that remain in the set that was visited last.
     left: u64,
-    /// The time to which the last failed check was postponed, measured in [`Tracking::passed`].
+    /// When the last failed check is repeated, measured in [`Tracking::passed`].
     retry: Millis,
     /// The wall clock at the last reading.
     seen: Millis,
@@ -184,8 +184,8 @@ impl Tracking {
         self.databases.values().filter_map(of).min().map_or(0, |due| now.saturating_sub(due))
     }
 
-    /// Returns how many expired members are left, at least, in the set that was visited last. Returns 0 if no set is
-    /// due.
+    /// Returns the minimum number of expired members that remain in the set that was visited last. Returns 0 if no set
+    /// is due.
     pub fn backlog(&self, now: Millis) -> u64 {
         if self.overdue(now) > 0 { self.left } else { 0 }
     }

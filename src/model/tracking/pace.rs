@@ -7,11 +7,11 @@ use std::time::Duration;
 const CREDIT: i64 = 1000;
 
 /// Computes how long the sweeper pauses after each slice. A slice takes only half a ms, but the server's timers have a
-/// resolution of 1 ms and fire up to about 1 ms late. So each pause makes up for the difference between planned and
-/// actual pauses before it.
+/// resolution of 1 ms and fire up to about 1 ms late. So if earlier pauses were too long, the next pause is shorter. If
+/// they were too short, the next pause is longer.
 #[derive(Debug, Default)]
 pub struct Pace {
-    /// The owed pause in µs. Negative if earlier pauses were too long.
+    /// The sum of the planned pauses minus the sum of the actual pauses, in µs. At least -`CREDIT`.
     owed: i64,
 }
 

@@ -35,7 +35,7 @@ struct Client {
     /// The time-out by the wall clock. 0 means no time-out.
     timeout: Millis,
     count: u64,
-    /// Since when, by the monotonic clock, a queue has had a job that the client could claim.
+    /// The monotonic time since which there has been a job for this client. `None` if there is no such job.
     passed_over: Option<Millis>,
 }
 
@@ -396,8 +396,8 @@ impl World {
         }
     }
 
-    /// Panics if a timer is armed although nothing is due soon. Ignores the time just after the clock has stepped: the
-    /// event loop may then fire the timer late, until the next tick corrects this.
+    /// Panics if the timer is armed beyond [`HORIZON`], or fires repeatedly although nothing is due soon. Allows a late
+    /// timer just after a step of the clock, because the event loop corrects it only at the next tick.
     fn check_timer(&mut self) {
         let now = self.wall;
         if let Some(timer) = self.timer {

@@ -56,7 +56,7 @@ class Stock {
 
 export class Ahead {
   readonly #maxUnits: number;
-  /** The held units of each key, in the order of `sweepAtMs`, soonest first. */
+  /** The units that the limiter holds for each key, ordered by `sweepAtMs`. */
   readonly #stocks = new Map<string, Stock>();
   /** Requests to the server that have no reply yet. */
   readonly #pending = new Set<Promise<unknown>>();

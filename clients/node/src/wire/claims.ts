@@ -1,4 +1,4 @@
-/** The commands of workers: ZQ.CLAIM, ACK, NACK, EXTEND. Pure. */
+/** The commands of workers: ZQ.CLAIM, ACK, NACK, EXTEND. */
 
 import type { Reply, Word } from "../connection.js";
 import { ProtocolError } from "../errors.js";

@@ -1,4 +1,4 @@
-/** ZQ: commands as words, replies as objects. Pure. */
+/** Builds ZQ commands, and parses their replies. Does no I/O. */
 
 import { randomBytes } from "node:crypto";
 import { type Codec, decodeOrNot, headed, type Undecodable } from "../codec.js";
@@ -51,7 +51,7 @@ export interface PushOptions extends Due {
   readonly traceparent?: string | undefined;
   /** How long the handler may run. This value replaces the worker's `timeout`, and requires JSON payloads. */
   readonly timeout?: Duration;
-  /** How long after its due time a worker may still get the job. */
+  /** How long the job can be claimed after its due time. */
   readonly ttl?: Duration;
   /** Whether to replace a job of this id in any state. */
   readonly replace?: boolean;

@@ -72,8 +72,8 @@ export class Chores {
   }
 
   /**
-   * Returns `outcome`. If it ends a run of a recurring job, the returned outcome also pushes the next run, in the same
-   * MULTI.
+   * Returns the outcome to report. If `outcome` ends a run of a recurring job, adds the push of the next run to the
+   * same MULTI.
    */
   andNext<T>(outcome: Outcome<T>, leaseMs: number): Outcome<T> {
     const { job, ending } = outcome;

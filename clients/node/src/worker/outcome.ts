@@ -1,4 +1,4 @@
-/** The outcomes of jobs, and the commands that report them to the server. Pure. */
+/** The outcomes of jobs, and the commands that report them to the server. */
 
 import type { Word } from "../connection.js";
 import { describe } from "../errors.js";
@@ -24,7 +24,7 @@ export interface Outcome<T> extends JobEvent<T> {
   readonly isDead?: boolean;
   /** Asks whether the job is now a dead letter. Undefined unless the attempt failed and may have been the last. */
   readonly look?: readonly Word[];
-  /** Whether the attempt does not count. */
+  /** Whether the attempt is not counted towards the maximum number of attempts. */
   readonly isFree?: boolean;
   /**
    * Whether an earlier report of this outcome failed. A stale token is then no error: perhaps only the reply to the

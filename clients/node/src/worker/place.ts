@@ -1,8 +1,8 @@
 /**
  * The servers that have the queues of a worker, and the connections that its pumps share: one to each server.
  *
- * In a cluster, the worker itself asks the nodes for the slots. A cluster client would hide at which node a claim
- * waits, so the worker could not end the wait. The client would also wait by its own rules for a node that is down.
+ * In a cluster, the worker itself finds the node of each hash slot. A cluster client would hide at which node a claim
+ * waits, so the worker could not end the wait. If a node is down, the client would also retry by its own rules.
  */
 
 import type { Address, Connection, Format, Nodes, Own, Reply, Word } from "../connection.js";

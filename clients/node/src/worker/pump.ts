@@ -19,7 +19,10 @@ import { askedBy, Link } from "./link.js";
 import * as outcomes from "./outcome.js";
 import type { Place } from "./place.js";
 
-/** The time for the reply to a claim that does not wait. After this time, other pumps may use the slots. */
+/**
+ * A claim without BLOCK reserves room for its jobs until the reply, but at most for this time. Then other pumps may use
+ * the room.
+ */
 const PROMPT_MS = 200;
 
 /** The part of a worker that its pumps share. */
@@ -50,7 +53,7 @@ export class Pump<T> {
   isTurning = false;
   #claiming: "turn" | "wait" | undefined;
   #isEndingWait = false;
-  /** Whether the last claim returned fewer jobs than it asked for. */
+  /** Whether the last claim returned fewer jobs than its COUNT. */
   isDrained = false;
   #drainedMs = 0;
   /** How many of the worker's slots are reserved for jobs of a claim that `turn` has sent. */

@@ -56,8 +56,8 @@ class BoardCalls:
         only: Literal["new", "present"] | None = None,
         best: bool = False,
     ) -> Call[int | None]:
-        """Sets the values of a member; with `best`, only if they are better. Returns the member's rank. None: the
-        member is not on the board."""
+        """Sets the values of a member. With `best`, sets them only if they are better than the member's values.
+        Returns the member's rank, or None if the member is not on the board."""
         args: tuple[Word, ...] = ("ZLB.SET", self.key, *_options(only, best), "WITHRANK", encoded(member), *self._row(values))
         return Call(args, lambda reply: optional_int(reply[1]))
 

@@ -84,7 +84,7 @@ class Checks:
 
     @property
     def retry_after(self) -> float:
-        """`retry_after_ms` in seconds; -1: never."""
+        """`retry_after_ms` in seconds. -1: the call never succeeds."""
         return seconds(self.retry_after_ms)
 
     @property

@@ -28,7 +28,8 @@ def patient(client: Any, seconds: float) -> Any:
 
 
 def once(client: Any, seconds: float) -> Any:
-    """Like `patient`, but the client sends no command twice: a REFUND whose reply got lost must not be repeated."""
+    """Returns a client like that of `patient`, but it sends no command twice. A second REFUND could refund units of
+    other calls."""
     if isinstance(client, (aredis.Redis, aredis.RedisCluster)):
         return _AwaitingOnce(client, seconds)
     return _Cluster(client, seconds, repeats=False) if isinstance(client, redis.RedisCluster) else _twin(client, seconds)

@@ -102,8 +102,7 @@ def peek(
 
 
 def groups(calls: QueueCalls, *, count: int | None = None, after: str | None = None) -> Steps[list[Group]]:
-    """Returns the groups in the order of their names. The jobs without a group are one group, even in several
-    shards."""
+    """Returns the groups of all shards in the order of their names. All jobs without a group count as one group."""
     found: dict[str, Group] = {}
     for page in (yield [shard.groups(count=count, after=after) for shard in calls.shards]):
         for row in page:

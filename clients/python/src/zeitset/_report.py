@@ -48,8 +48,8 @@ class Outbox:
         return taken
 
     def put_back(self, outcomes: list[Outcome]) -> None:
-        """Puts outcomes whose replies got lost in front of the waiting outcomes. Does nothing after `settle`, because
-        `settle` empties `outcomes`."""
+        """Puts unconfirmed outcomes in front of the waiting outcomes, so that they are sent again. After `settle`,
+        `outcomes` is empty, and this function does nothing."""
         self._waiting[:0] = [replace(outcome, repeated=True) for outcome in outcomes]
         if outcomes:
             self.reported.set()

@@ -1,8 +1,8 @@
 """OpenTelemetry of queues and workers, by the semantic conventions for messaging. Needs opentelemetry-api.
 
 `telemetry = OpenTelemetry()`, `Queue(r, "mails", telemetry=telemetry)`, `Worker(r, "mails", handler, telemetry=telemetry)`.
-If a job has a `traceparent`, the span of its handler is linked with the span of the push. The handler's span begins its
-own trace, as a job may run long after it was pushed, and more than once.
+If a job has a `traceparent`, the handler's span has a link to the span of the push. The handler's span begins a new
+trace, because a job can run long after its push, and more than once.
 """
 
 from __future__ import annotations

@@ -26,8 +26,7 @@ def client_network(ipv6: int = 56) -> Callable[[Environ], str]:
 
 
 class RateLimitHeaders:
-    """Writes the RateLimit fields of all limits that are asked during a request, for example by throttles and
-    decorators."""
+    """Writes the RateLimit fields of all limits that throttles, decorators and other code check during a request."""
 
     def __init__(self, app: App) -> None:
         self.app = app

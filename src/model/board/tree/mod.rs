@@ -24,8 +24,8 @@ use super::slab::Slab;
 use crate::model::chunks::NIL;
 use crate::model::relocate::Mover;
 
-/// The approximate size of a leaf's words in bytes: a leaf has fewer rows if the rows are larger. But the maximum
-/// number of rows per leaf is always within `LEAF_ROWS`.
+/// The approximate size of a full leaf's values in bytes. This size determines the maximum number of rows per leaf.
+/// `LEAF_ROWS` has the bounds of this maximum.
 const LEAF_BYTES: usize = 1536;
 const LEAF_ROWS: (usize, usize) = (16, 128);
 const INNER_ROWS: usize = 64;

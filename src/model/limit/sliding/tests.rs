@@ -418,8 +418,8 @@ fn unit_numbers_wrap_around_without_a_trace() {
     }
 }
 
-/// Returns small numbers, numbers near the clock and near `MAX_UNITS`, and random numbers. Hostile slots consist of
-/// them.
+/// Returns numbers for slots of a forged string: small numbers, numbers near the clock and near `MAX_UNITS`, and random
+/// numbers.
 fn hostile() -> impl Strategy<Value = u64> {
     prop_oneof![0_u64..5, START - 5..START + 5, MAX_UNITS - 2..MAX_UNITS + 2, any::<u64>()]
 }

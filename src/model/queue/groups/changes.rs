@@ -183,8 +183,8 @@ impl Queue {
         held_until.is_some()
     }
 
-    /// If the job has a group, adds its [`Member`] to the tree for all jobs that have a group. This tree has the same
-    /// `TreeId` as the job's own tree.
+    /// If the job has a group, adds its [`Member`] to a tree that spans all groups. This tree has the same `TreeId` as
+    /// the job's tree in its group.
     pub(in crate::model::queue) fn link_member(&mut self, slot: u32) {
         let Some((groups, member)) = membership(&mut self.groups, &self.jobs[slot]) else { return };
         groups.members[member].node = self.jobs[slot].node.clone();
@@ -281,7 +281,8 @@ impl Queue {
         settled
     }
 
-    /// If the group is idle, adapts its units to the present GROUPRATE. Must be called before the group gets a job.
+    /// If the group has no jobs, applies the current GROUPRATE to its units in use. Must be called before the group
+    /// gets a job.
     pub(in crate::model::queue) fn wake_group(&mut self, name: &[u8], at: Millis) {
         let Some(groups) = &mut self.groups else { return };
         if let Some(&group) = groups.names.get(name)

@@ -13,8 +13,8 @@ fn next(pair: &mut Pair, now: u64) -> Vec<String> {
     pair.claim(now, 1000, 9).into_iter().map(|job| String::from_utf8(job.id).unwrap()).collect()
 }
 
-/// Returns until when a group is held. Checks that this is equal on the primary, on the replica, after loading an RDB
-/// file, and after loading an AOF file.
+/// Returns the time at which a group's hold ends. Checks that this time is equal on the primary, on the replica, after
+/// loading an RDB file, and after loading an AOF file.
 fn held_until(pair: &Pair, now: u64, group: &str) -> Option<u64> {
     let (primary, replica) = (&pair.primary, &pair.replica);
     let all = [primary.clone(), replica.clone(), decoded(&encoded(primary)), rebuilt(primary)];

@@ -87,7 +87,7 @@ impl ModelJob {
         }
     }
 
-    /// Whether the job is recurring and the lease of its last attempt has expired. Such a job waits for its next
+    /// Whether the job is recurring, its lease has expired, and no attempt is left. Such a job waits for its next
     /// occurrence.
     fn has_missed(&self, now: u64) -> bool {
         self.place == Where::Claimed && self.time <= now && self.spent() && self.every.is_some()
@@ -132,7 +132,8 @@ impl ModelJob {
         }
     }
 
-    /// Whether the job waits for an occurrence. In an ORDERED queue, the group's later jobs do not wait for such a job.
+    /// Whether the job is recurring and waits for an occurrence. In an ORDERED queue, such a job does not block its
+    /// group.
     fn is_between(&self, now: u64) -> bool {
         let waits = self.place == Where::Waiting(false) && self.attempts == 0;
         self.has_missed(now) || waits && self.every.is_some_and(|(_, anchor)| anchor == self.time)
@@ -380,7 +381,7 @@ impl Model {
         }
     }
 
-    /// Returns the groups with jobs or units.
+    /// Returns the groups that have jobs or recorded units of GROUPRATE.
     fn names(&self) -> BTreeSet<&[u8]> {
         let with_units = self.group_units.iter().map(|(name, _)| name.as_slice());
         self.ring.iter().map(Vec::as_slice).chain(with_units).collect()
@@ -432,7 +433,8 @@ impl Model {
         self.names().into_iter().map(|group| (group, counts(group), held(group))).collect()
     }
 
-    /// Holds a group, or releases it if `until` is 0. Returns whether the group has a job.
+    /// Holds a group: no client can claim its jobs before `until`. 0 releases the group. Returns whether the group has
+    /// a job.
     pub fn hold(&mut self, group: &[u8], until: u64) -> bool {
         if until > 0 && self.ring.iter().any(|other| other == group) {
             self.holds.insert(group.to_vec(), until);

@@ -58,8 +58,8 @@ struct Server {
     /// For each expired member, the first time at which the sweeper was able to delete it, by the monotonic clock.
     dead_since: BTreeMap<(Name, u8), Millis>,
     slices: u64,
-    /// How many slices the tracker was allowed to run so far: two for each action of the simulation, and one for each
-    /// deleted member.
+    /// The number of slices that have a reason: two slices for each action of the simulation, and one for each deleted
+    /// member.
     reasons: u64,
 }
 

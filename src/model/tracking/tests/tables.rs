@@ -270,7 +270,7 @@ fn a_table_grows_and_shrinks_in_small_steps() {
     assert_eq!((table.len(), table.bytes()), (0, 0));
 }
 
-/// Most events are about keys that are not tracked. For most such keys, a lookup must not compare names.
+/// Most events are about untracked keys. The lookup of an untracked key usually compares no names.
 #[test]
 fn a_name_that_is_not_there_is_mostly_known_by_one_look() {
     let mut table = Database::default();
