@@ -2,7 +2,7 @@
 
 use crate::boards;
 use crate::config;
-use crate::expiring::{check, tracker};
+use crate::expiring::{sweeper, tracker};
 use crate::limits::stats;
 use crate::queues::claiming::claims;
 use crate::queues::{rejected_effects, totals, upkeep, waiting};
@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 pub fn report(info: Info<'_>) {
     let tracker::Status { sets_tracked, sets_overdue, backlog, lag, timer_armed, scans_completed } =
         tracker::status(&info);
-    let stats = check::stats(&info);
+    let stats = sweeper::stats(&info);
     info.section(c"");
     info.text(c"version", config::VERSION);
     info.field(c"sets_tracked", sets_tracked as u64);

@@ -95,14 +95,14 @@ fn unload(ctx: &mut Context) {
     server::authority::stop();
 }
 
-/// The listeners, in the order in which they are called. `expiring::watch` is the last one, because it may select
+/// The listeners, in the order in which they are called. `expiring::key_events` is the last one, because it may select
 /// another database.
 const LISTENERS: Listeners = Listeners {
-    key: &[queues::names::on_key, expiring::watch::on_key],
+    key: &[queues::names::on_key, expiring::key_events::on_key],
     server: &[
         queues::waiting::on_server,
         queues::names::on_server,
         queues::upkeep::on_server,
-        expiring::watch::on_server,
+        expiring::key_events::on_server,
     ],
 };

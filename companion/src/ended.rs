@@ -16,13 +16,13 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Semaphore;
 
 /// After a signal, requests in progress have this time to finish.
-const LAST_PAGES: Duration = Duration::from_secs(3);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The timeout for receiving the head of a request. It starts with the connection, and again after each response.
-const HEAD: Duration = Duration::from_secs(10);
+const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The timeout for a request's body and its response. It is longer than the timeout of requests to the Redis server.
-const ANSWER: Duration = Duration::from_secs(20);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The maximum duration of a connection. After this time, a client must connect again.
 const CONNECTION: Duration = Duration::from_secs(600);
@@ -31,7 +31,7 @@ const CONNECTION: Duration = Duration::from_secs(600);
 const CONNECTIONS: usize = 256;
 
 /// Serves HTTP requests until a signal asks the program to end. Incomplete requests do not delay the end by more than
-/// [`LAST_PAGES`].
+/// [`SHUTDOWN_TIMEOUT`].
 pub async fn serve(listener: TcpListener, router: Router) -> Result<(), Failure> {
     let router = router.layer(middleware::from_fn(in_time));
     let (room, open) = (Arc::new(Semaphore::new(CONNECTIONS)), GracefulShutdown::new());
@@ -45,8 +45,10 @@ pub async fn serve(listener: TcpListener, router: Router) -> Result<(), Failure>
             };
             let service = TowerToHyperService::new(router.clone());
             let mut http = http1::Builder::new();
-            let connection =
-                http.timer(TokioTimer::new()).header_read_timeout(HEAD).serve_connection(TokioIo::new(socket), service);
+            let connection = http
+                .timer(TokioTimer::new())
+                .header_read_timeout(HEADER_TIMEOUT)
+                .serve_connection(TokioIo::new(socket), service);
             let connection = open.watch(connection);
             tokio::spawn(async move {
                 // If a client violates HTTP or exceeds the timeout, it gets no response.
@@ -60,12 +62,12 @@ pub async fn serve(listener: TcpListener, router: Router) -> Result<(), Failure>
         () = until_ended() => {}
     }
     drop(listener);
-    let _ = tokio::time::timeout(LAST_PAGES, open.shutdown()).await;
+    let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, open.shutdown()).await;
     Ok(())
 }
 
 async fn in_time(request: Request, next: middleware::Next) -> Response {
-    match tokio::time::timeout(ANSWER, next.run(request)).await {
+    match tokio::time::timeout(RESPONSE_TIMEOUT, next.run(request)).await {
         Ok(answer) => answer,
         Err(_) => (StatusCode::REQUEST_TIMEOUT, "The request took too long.\n").into_response(),
     }

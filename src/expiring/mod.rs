@@ -1,30 +1,30 @@
 //! Expiring sets: plain sorted sets whose key has a special TTL, the marker ([`crate::model::marker`]).
 //!
-//! All changes of an expiring set use [`TimedSet`]. `TimedSet` restores the marker, replicates the changes with the
-//! server's own commands and absolute values, and sends the keyspace events.
+//! All changes of an expiring set use [`ExpiringSet`]. `ExpiringSet` restores the marker, replicates the changes with
+//! the server's own commands and absolute values, and sends the keyspace events.
 //!
-//! Reads ignore expired members. [`check`] deletes expired members, and restores the markers of sets that plain
+//! Reads ignore expired members. The [`sweeper`] deletes expired members, and restores the markers of sets that plain
 //! commands changed. The [`tracker`] stores which sets exist, and when to check each set next. The tracker's algorithms
-//! are in [`crate::model::tracking`]. The module's own commands, events ([`watch`]) and the keyspace [`scan`] inform
+//! are in [`crate::model::tracking`]. The module's own commands, events ([`key_events`]) and the keyspace [`scan`] inform
 //! the tracker of sets.
 //!
-//! Each of these files uses only the files listed before it: [`effects`], [`scan`], [`tracker`], [`TimedSet`],
-//! [`check`], [`watch`].
+//! Each of these files uses only the files listed before it: [`effects`], [`scan`], [`tracker`], [`ExpiringSet`],
+//! [`sweeper`], [`key_events`].
 
-pub mod check;
 mod effects;
+mod expiring_set;
+pub mod key_events;
 mod scan;
-mod timed_set;
+pub mod sweeper;
 pub mod tracker;
-pub mod watch;
 
 use crate::server::Context;
 pub use effects::MemberName;
-pub use timed_set::TimedSet;
+pub use expiring_set::ExpiringSet;
 
 /// Starts active expiry, and the search for expiring sets.
 pub fn start(ctx: &Context) {
-    tracker::start(ctx, check::run_slice);
+    tracker::start(ctx, sweeper::run_slice);
 }
 
 /// Disarms the timer, before the module is unloaded.

@@ -20,11 +20,11 @@ use crate::server::zset::SortedSet;
 use std::time::{Duration, Instant};
 
 /// The time that a scan takes in each run of the cron job. By default, the cron job runs ten times per second.
-const AT_CRON: Duration = Duration::from_micros(50);
+const CRON_BUDGET: Duration = Duration::from_micros(50);
 
-/// The minimum number of steps in a run of the cron job. The scan takes these steps even if [`AT_CRON`] has passed,
+/// The minimum number of steps in a run of the cron job. The scan takes these steps even if [`CRON_BUDGET`] has passed,
 /// which can happen on a busy machine.
-const LEAST: usize = 64;
+const MIN_CRON_STEPS: usize = 64;
 
 /// The number of steps between two readings of the clock.
 const STEPS: usize = 16;
@@ -39,7 +39,7 @@ pub struct Scan {
 
 /// A sorted set that has a TTL.
 #[derive(Clone, Copy, PartialEq)]
-pub enum Seen {
+pub enum SetSnapshot {
     /// The TTL is the marker. The value is the time at which to check the set.
     Marked(Millis),
     Unmarked {
@@ -49,17 +49,17 @@ pub enum Seen {
     },
 }
 
-impl Seen {
+impl SetSnapshot {
     /// Reads a sorted set. Returns `None` if the set is empty or has no TTL.
-    pub fn of(set: &mut SortedSet<'_, impl Mode>) -> Option<Seen> {
+    pub fn of(set: &mut SortedSet<'_, impl Mode>) -> Option<SetSnapshot> {
         let ttl = set.key.expires_at()?;
         let highest = set.last()?.score;
         let members = set.len();
         if !marker::holds(highest, Some(ttl)) {
-            return Some(Seen::Unmarked { ttl, highest, members });
+            return Some(SetSnapshot::Unmarked { ttl, highest, members });
         }
         let lowest = if members == 1 { highest } else { set.first()?.score };
-        Some(Seen::Marked(visit_at(lowest)))
+        Some(SetSnapshot::Marked(visit_at(lowest)))
     }
 }
 
@@ -90,7 +90,7 @@ impl Scan {
         if self.is_first || ctx.is_loading() {
             return;
         }
-        while self.completed == completed && (steps < LEAST || started.elapsed() < AT_CRON) {
+        while self.completed == completed && (steps < MIN_CRON_STEPS || started.elapsed() < CRON_BUDGET) {
             steps += self.advance(ctx, tracking);
         }
     }
@@ -109,9 +109,9 @@ impl Scan {
         let (mut has_more, mut steps) = (true, 0);
         while has_more && steps < STEPS {
             steps += 1;
-            has_more = cursor.step(ctx, |name, set| match Seen::of(set) {
-                Some(Seen::Marked(due)) => tracking.database(database).track_new(name.bytes(), due),
-                Some(Seen::Unmarked { ttl, highest, .. })
+            has_more = cursor.step(ctx, |name, set| match SetSnapshot::of(set) {
+                Some(SetSnapshot::Marked(due)) => tracking.database(database).track_new(name.bytes(), due),
+                Some(SetSnapshot::Unmarked { ttl, highest, .. })
                     if is_first && marker::is_expiring(highest, Some(ttl), Reason::Loaded, now) =>
                 {
                     tracking.database(database).note_dirty(name.bytes(), ttl);

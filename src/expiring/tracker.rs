@@ -13,7 +13,7 @@ use crate::model::alarm::Alarm;
 use crate::model::db_key::DbKey;
 use crate::model::marker::{self, Reason};
 use crate::model::time::{self, Millis};
-use crate::model::tracking::{Need, Standing, Tracking};
+use crate::model::tracking::{Need, Tracking, TrackingState};
 use crate::server::context;
 use crate::server::events::{self, Classes};
 use crate::server::shared::Shared;
@@ -90,24 +90,24 @@ pub fn status(holder: &impl RedisLockIndicator) -> Status {
 }
 
 /// Returns what the tracker knows about a key. `None` if the keys of its slot are still arriving.
-pub(super) fn standing(ctx: &Context, name: Str<'_>) -> Option<Standing> {
+pub(super) fn tracking_state(ctx: &Context, name: Str<'_>) -> Option<TrackingState> {
     let (database, key) = (ctx.database(), name.bytes());
     STATE.with(ctx, |Tracker { tracking, arriving, .. }| {
-        (!slots::hold(arriving, key)).then(|| tracking.standing(database, key))
+        (!slots::hold(arriving, key)).then(|| tracking.tracking_state(database, key))
     })
 }
 
 /// Whether a set is dirty and has the same TTL as when it became dirty.
 pub(super) fn is_dirty(ctx: &Context, name: Str<'_>, ttl: Option<Millis>) -> bool {
-    ttl.is_some_and(|ttl| standing(ctx, name) == Some(Standing::Dirty(ttl)))
+    ttl.is_some_and(|ttl| tracking_state(ctx, name) == Some(TrackingState::Dirty(ttl)))
 }
 
 /// Whether a set without the marker is an expiring set. A command must name the set. Accepts the set because of
 /// [`Reason::Dirty`], [`Reason::Named`] or, during a first scan, [`Reason::Loaded`].
 pub(super) fn recognizes(ctx: &Context, name: Str<'_>, highest: f64, ttl: Option<Millis>) -> bool {
     let now = ctx.now();
-    let reason = match standing(ctx, name) {
-        Some(Standing::Dirty(dirty)) if ttl == Some(dirty) => Reason::Dirty,
+    let reason = match tracking_state(ctx, name) {
+        Some(TrackingState::Dirty(dirty)) if ttl == Some(dirty) => Reason::Dirty,
         Some(_) if highest > time::to_score(now) && STATE.with(ctx, |tracker| tracker.scan.is_first()) => {
             Reason::Loaded
         }
@@ -166,7 +166,7 @@ pub(super) fn begin_scan(ctx: &Context) {
 }
 
 /// The keys of these cluster slots begin to arrive from another node. Stops tracking expiring sets in these slots.
-pub(super) fn note_slots_arrive(ctx: &Context, slots: &[SlotRange]) {
+pub(super) fn note_slot_import_started(ctx: &Context, slots: &[SlotRange]) {
     STATE.with(ctx, |tracker| {
         tracker.arriving.extend_from_slice(slots);
         tracker.arrived.retain(|range| !slots.contains(range));
@@ -181,7 +181,7 @@ pub(super) fn note_slots_arrive(ctx: &Context, slots: &[SlotRange]) {
 
 /// Notes that the move of some slots to this server has succeeded or failed. As soon as the tracker has removed its old
 /// entries of these slots, a scan begins and finds the sets in the slots.
-pub(super) fn note_slots_settled(ctx: &Context, slots: &[SlotRange]) {
+pub(super) fn note_slot_import_ended(ctx: &Context, slots: &[SlotRange]) {
     STATE.with(ctx, |tracker| {
         tracker.arrived.extend_from_slice(slots);
         tracker.attend(ctx);

@@ -32,16 +32,16 @@ pub const GRACE: Millis = 47_111;
 
 /// How far the TTL of a loaded set may be below the marker, in ms. The module assumes that such a TTL is an earlier
 /// marker, and that the highest score has grown since.
-const TOLERANCE: Millis = 10_000;
+const FIRST_SCAN_TOLERANCE: Millis = 10_000;
 
 /// How far the TTL of a restored set may differ from the marker, in ms. MIGRATE sends the *remaining* time. So the new
 /// TTL differs from the old one by the transfer time and the clock skew.
-const RESTORED: Millis = 5000;
+const RESTORE_TOLERANCE: Millis = 5000;
 
 /// How far the TTL of a set with only expired members may be below and above the marker, in ms. A program's own
 /// rate-limit log also has only past scores. But such a log usually expires a whole number of seconds after its highest
 /// score, and no such time is in this range. So the module does not take the log for an expiring set.
-const DEAD: (Millis, Millis) = (100, 800);
+const EXPIRED_TOLERANCE: (Millis, Millis) = (100, 800);
 
 /// Why a sorted set without the marker may still be an expiring set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,9 +75,9 @@ pub fn is_expiring(highest: f64, ttl: Option<Millis>, reason: Reason, now: Milli
         || match reason {
             Reason::Nothing => false,
             Reason::Dirty => ttl.is_some(),
-            Reason::Restored => is_alive && is_near(highest, ttl, RESTORED, RESTORED),
-            Reason::Loaded => is_alive && is_near(highest, ttl, TOLERANCE, RESTORED),
-            Reason::Named => !is_alive && is_near(highest, ttl, DEAD.0, DEAD.1),
+            Reason::Restored => is_alive && is_near(highest, ttl, RESTORE_TOLERANCE, RESTORE_TOLERANCE),
+            Reason::Loaded => is_alive && is_near(highest, ttl, FIRST_SCAN_TOLERANCE, RESTORE_TOLERANCE),
+            Reason::Named => !is_alive && is_near(highest, ttl, EXPIRED_TOLERANCE.0, EXPIRED_TOLERANCE.1),
         }
 }
 

@@ -29,7 +29,7 @@ struct QueueNames {
     by_database: HashMap<i32, Queues>,
     /// The queues of a dataset that this replica loads while it still serves the old dataset. `None` if there is no
     /// such dataset.
-    loaded_aside: Option<Vec<(i32, Name)>>,
+    async_loaded: Option<Vec<(i32, Name)>>,
     /// Whether RENAME or MOVE has removed a queue from its old key, but the event for the queue's new key has not come
     /// yet. An event for a key without a queue does not clear this flag, because another module can move the queue
     /// again before that event.
@@ -126,7 +126,7 @@ pub(super) fn note_loaded(holder: &impl RedisLockIndicator, database: i32, name:
     if !is_loading() {
         return;
     }
-    NAMES.with(holder, |names| match &mut names.loaded_aside {
+    NAMES.with(holder, |names| match &mut names.async_loaded {
         Some(loaded) => loaded.push((database, name.into())),
         None => names.bring_forward(database, name, SOON),
     });
@@ -135,7 +135,7 @@ pub(super) fn note_loaded(holder: &impl RedisLockIndicator, database: i32, name:
 /// A replica begins to serve a dataset that it has loaded. Adds the queues of this dataset.
 fn take_over_loaded(ctx: &Context) {
     NAMES.with(ctx, |names| {
-        for (database, name) in names.loaded_aside.take().unwrap_or_default() {
+        for (database, name) in names.async_loaded.take().unwrap_or_default() {
             names.bring_forward(database, &name, SOON);
         }
     });
@@ -217,8 +217,8 @@ pub fn on_server(ctx: &mut Context, event: ServerEvent<'_>) {
         return take_over_loaded(ctx);
     }
     NAMES.with(ctx, |names| match event {
-        ServerEvent::LoadsAside => names.loaded_aside = Some(Vec::new()),
-        ServerEvent::LoadAborted => names.loaded_aside = None,
+        ServerEvent::AsyncLoadStarted => names.async_loaded = Some(Vec::new()),
+        ServerEvent::AsyncLoadAborted => names.async_loaded = None,
         ServerEvent::Flushed(None) => names.by_database.clear(),
         ServerEvent::Flushed(Some(database)) => drop(names.by_database.remove(&database)),
         ServerEvent::Swapped(one, other) => {

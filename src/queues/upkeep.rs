@@ -9,7 +9,8 @@
 //!
 //! The timer runs a round of checks. A check drops a bounded number of dead letters. If some remain, all queues that
 //! are already due are checked before this queue is checked again. So a queue waits for at most one check of each other
-//! queue. A round ends when the cost of its checks reaches [`ROUND`]. The next round starts after [`REST`].
+//! queue. A round ends when the cost of its checks reaches [`MAX_ROUND_COST`]. The next round starts after
+//! [`ROUND_PAUSE`].
 //!
 //! Only a master does this work, and only for keys that it may change ([`Context::may_serve`]). A replica keeps the
 //! planned checks, in case it is promoted. The time of the last `zq.dead` event is not saved. So after a restart or a
@@ -28,11 +29,11 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A round ends when the total cost of its checks reaches this number. Each dropped job, and each changed group, costs
 /// 1.
-const ROUND: usize = 256;
+const MAX_ROUND_COST: usize = 256;
 /// The cost of a check, in addition to the cost of its changes.
-const CHECK: usize = 2;
+const CHECK_COST: usize = 2;
 /// The pause between two rounds, in ms.
-const REST: Millis = 10;
+const ROUND_PAUSE: Millis = 10;
 /// The time in ms after which a queue is checked again if the queue cannot be changed now.
 const RETRY: Millis = 1000;
 /// The time of the next check if a queue needs no check.
@@ -126,7 +127,7 @@ fn needs_round(ctx: &Context, now: Millis) -> bool {
 fn run_round(ctx: &mut Context) {
     let now = ctx.now();
     let mut cost = 0;
-    while cost < ROUND {
+    while cost < MAX_ROUND_COST {
         // While the server may not write, a timer would fire again and again without effect. So the timer stays off,
         // and the cron starts the next round when the server may write again.
         if !ctx.may_write_by_itself() {
@@ -138,10 +139,10 @@ fn run_round(ctx: &mut Context) {
             catch_panic(
                 || if ctx.select(database) { process_queue(ctx, OwnedStr::new(&name).as_str(), now) } else { 0 },
             );
-        cost += CHECK + done.unwrap_or(0);
+        cost += CHECK_COST + done.unwrap_or(0);
     }
     if needs_round(ctx, now) {
-        TIMER.arm(ctx, REST);
+        TIMER.arm(ctx, ROUND_PAUSE);
     }
 }
 
@@ -149,18 +150,18 @@ fn run_round(ctx: &mut Context) {
 fn process_queue(ctx: &mut Context, name: Str<'_>, now: Millis) -> usize {
     let due = with_stored(ctx, name, |stored| {
         let announced = stored.upkeep.announced.load(Relaxed);
-        let has_died = stored.queue.deaths(announced, now) > 0;
-        let deaths = stored.queue.deaths(announced.max(COUNTED_FROM.load(Relaxed)), now);
-        (has_died, deaths, stored.queue.has_to_clean_up(now))
+        let has_new_dead_letters = stored.queue.new_dead_letters(announced, now) > 0;
+        let new_dead_letters = stored.queue.new_dead_letters(announced.max(COUNTED_FROM.load(Relaxed)), now);
+        (has_new_dead_letters, new_dead_letters, stored.queue.has_to_clean_up(now))
     });
-    let Some((has_died, deaths, has_to_clean_up)) = due else {
+    let Some((has_new_dead_letters, new_dead_letters, has_to_clean_up)) = due else {
         names::forget(ctx, name);
         return 0;
     };
-    if (has_died || has_to_clean_up) && !ctx.may_serve(name) {
+    if (has_new_dead_letters || has_to_clean_up) && !ctx.may_serve(name) {
         return 0;
     }
-    count_dead_letters(deaths);
+    count_dead_letters(new_dead_letters);
     let mut done = 0;
     if has_to_clean_up && let Ok(mut open) = OpenQueue::<Writing>::open(ctx, name) {
         done = open.change(|queue: &mut Queue, effects| queue.clean_up(now, |effect| effects.add(effect)));
@@ -178,7 +179,7 @@ fn process_queue(ctx: &mut Context, name: Str<'_>, now: Millis) -> usize {
         None => names::forget(ctx, name),
     }
     // The event comes last, because it runs code of other modules.
-    if has_died {
+    if has_new_dead_letters {
         ctx.notify(EventClass::Module, super::wire::DEAD_EVENT, name);
     }
     done

@@ -104,7 +104,10 @@ pub fn on_server(ctx: &mut Context, event: ServerEvent<'_>) {
         ServerEvent::Cron => on_cron(ctx),
         // After these events, a key may hold another queue, or the server may serve clients again. So all queues are
         // checked.
-        ServerEvent::BecameMaster | ServerEvent::Loaded | ServerEvent::Swapped(..) | ServerEvent::SlotsSettled(_) => {
+        ServerEvent::BecameMaster
+        | ServerEvent::Loaded
+        | ServerEvent::Swapped(..)
+        | ServerEvent::SlotImportEnded(_) => {
             let now = ctx.now();
             update(ctx, now, |waiting| waiting.check_all(now));
         }

@@ -56,21 +56,21 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 const DRY_RUN_SINCE: c_int = 0x0007_0200;
 
 /// The context of all dry runs. The first dry run creates it.
-static ASKER: AtomicPtr<RedisModuleCtx> = AtomicPtr::new(null_mut());
+static DRY_RUN_CONTEXT: AtomicPtr<RedisModuleCtx> = AtomicPtr::new(null_mut());
 
 lazy_static! {
-    /// Redis 7.0: for each key, whether the module may serve its waiting clients in this turn (see [`begin_turn`]).
-    /// Outside a cluster, all keys share one answer.
+    /// Redis 7.0: for each key, whether the module may serve its waiting clients in this turn (see
+    /// [`begin_iteration`]). Outside a cluster, all keys share one answer.
     static ref TURN: Shared<Option<HashMap<Box<[u8]>, bool>>> = Shared::new(None);
 }
 
 /// Redis 7.0: begins a turn, in which the module serves clients one after the other. During a turn, the results of
 /// [`Context::may_serve`] do not change.
-pub(super) fn begin_turn(ctx: &Context) {
+pub(super) fn begin_iteration(ctx: &Context) {
     TURN.with(ctx, |turn| *turn = Some(HashMap::new()));
 }
 
-pub(super) fn end_turn(ctx: &Context) {
+pub(super) fn end_iteration(ctx: &Context) {
     TURN.with(ctx, |turn| *turn = None);
 }
 
@@ -82,7 +82,7 @@ impl Context {
 
     /// Whether this server may now change `key` without a client's command, as the sweeper does.
     pub fn may_change(&mut self, key: Str<'_>) -> bool {
-        self.may_write_by_itself() && (!self.is_in_cluster() || self.passes(key, [c"Dv", c"v"]))
+        self.may_write_by_itself() && (!self.is_in_cluster() || self.would_accept(key, [c"Dv", c"v"]))
     }
 
     /// Whether this server would accept the claim of a client that waits for `key`. A writable replica accepts claims,
@@ -97,7 +97,7 @@ impl Context {
         if let Some(answer) = TURN.with(self, |turn| turn.as_ref()?.get(name).copied()) {
             return answer;
         }
-        let answer = self.passes(key, [c"SDv", c"Sv"]);
+        let answer = self.would_accept(key, [c"SDv", c"Sv"]);
         TURN.with(self, |turn| turn.as_mut().map(|turn| turn.insert(name.into(), answer)));
         answer
     }
@@ -113,39 +113,39 @@ impl Context {
 
     /// Whether the server would accept a write command with this key. The two formats are for `RedisModule_Call`:
     /// `dry` if the server knows the letter `D`, `plain` for Redis 7.0.
-    fn passes(&mut self, key: Str<'_>, [dry, plain]: [&CStr; 2]) -> bool {
-        let asker = self.asker();
-        // SAFETY: the context is the asker's, which exists until the module is unloaded.
-        if unsafe { api!(RedisModule_SelectDb(asker, self.database())) } != raw::REDISMODULE_OK as c_int {
+    fn would_accept(&mut self, key: Str<'_>, [dry, plain]: [&CStr; 2]) -> bool {
+        let dry_run_context = self.dry_run_context();
+        // SAFETY: the context of dry runs exists until the module is unloaded.
+        if unsafe { api!(RedisModule_SelectDb(dry_run_context, self.database())) } != raw::REDISMODULE_OK as c_int {
             return false;
         }
         // SAFETY: takes no arguments.
         let is_dry = unsafe { api!(RedisModule_GetServerVersion()) } >= DRY_RUN_SINCE;
         let format = if is_dry { dry } else { plain };
         let [when, later] = [&b"1"[..], b"GT"].map(OwnedStr::new);
-        // SAFETY: the asker's context exists until the module is unloaded. `self` is the context of a call, so the
-        // server's lock is held.
-        let reply = unsafe { Reply::of(asker, c"PEXPIREAT", format, &[key, when.as_str(), later.as_str()]) };
+        // SAFETY: the context of dry runs exists until the module is unloaded. `self` is the context of a call,
+        // so the server's lock is held.
+        let reply = unsafe { Reply::of(dry_run_context, c"PEXPIREAT", format, &[key, when.as_str(), later.as_str()]) };
         if is_dry { reply.is_none_or(|reply| !reply.is_error()) } else { reply.is_some() }
     }
 
-    fn asker(&self) -> *mut RedisModuleCtx {
-        let known = ASKER.load(Ordering::Relaxed);
+    fn dry_run_context(&self) -> *mut RedisModuleCtx {
+        let known = DRY_RUN_CONTEXT.load(Ordering::Relaxed);
         if !known.is_null() {
             return known;
         }
         // SAFETY: the context is valid. The new one does not depend on it.
-        let asker = unsafe { api!(RedisModule_GetDetachedThreadSafeContext(self.as_ptr())) };
-        ASKER.store(asker, Ordering::Relaxed);
-        asker
+        let dry_run_context = unsafe { api!(RedisModule_GetDetachedThreadSafeContext(self.as_ptr())) };
+        DRY_RUN_CONTEXT.store(dry_run_context, Ordering::Relaxed);
+        dry_run_context
     }
 }
 
-/// Frees the context in `ASKER` before the module is unloaded.
+/// Frees the context in `DRY_RUN_CONTEXT` before the module is unloaded.
 pub fn stop() {
-    let asker = NonNull::new(ASKER.swap(null_mut(), Ordering::Relaxed));
-    if let Some(asker) = asker {
+    let dry_run_context = NonNull::new(DRY_RUN_CONTEXT.swap(null_mut(), Ordering::Relaxed));
+    if let Some(dry_run_context) = dry_run_context {
         // SAFETY: the module owns the context, and no dry run follows.
-        unsafe { api!(RedisModule_FreeThreadSafeContext(asker.as_ptr())) };
+        unsafe { api!(RedisModule_FreeThreadSafeContext(dry_run_context.as_ptr())) };
     }
 }

@@ -68,8 +68,8 @@ lazy_static! {
     static ref BLOCKED: Shared<BlockedClients> = Shared::new(BlockedClients::default());
 }
 
-/// On Redis 7.0, the module serves a blocked client in the client's time-out callback. This is the client whose callback
-/// runs now.
+/// On Redis 7.0, the module serves a blocked client in the client's time-out callback. This is the client whose
+/// callback runs now.
 static SERVED: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
 fn wakes_by_name() -> bool {
@@ -152,7 +152,7 @@ unsafe extern "C" fn before_sleep(ctx: *mut RedisModuleCtx, _event: RedisModuleE
     }
     // SAFETY: the server passes a context that is valid during this call.
     let holder = unsafe { Context::from_raw(ctx) };
-    authority::begin_turn(&holder);
+    authority::begin_iteration(&holder);
     while let Some(wait) = BLOCKED.with(&holder, |clients| clients.woken.pop_front()) {
         let Some(woken) = BLOCKED.with(&holder, |clients| clients.blocked.get(&wait).copied()) else { continue };
         // SAFETY: the client is blocked, so its data still exist. The `Context` above serves only as proof of the lock.
@@ -163,7 +163,7 @@ unsafe extern "C" fn before_sleep(ctx: *mut RedisModuleCtx, _event: RedisModuleE
             SERVED.store(null_mut(), Ordering::Relaxed);
         }
     }
-    authority::end_turn(&holder);
+    authority::end_iteration(&holder);
 }
 
 /// # Safety

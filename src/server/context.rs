@@ -4,7 +4,7 @@
 //! event can run code of other modules, and this code can free any value. Opening an expired key sends an event. So
 //! each function that calls a command, sends an event or opens a key borrows the context mutably. An open key also
 //! borrows its context. So while a key is open, the compiler prevents calls of these functions. Between
-//! `let mut key = WriteKey::open(ctx, name);` and `key.holds();`, each statement of this table is an error:
+//! `let mut key = WriteKey::open(ctx, name);` and `key.key_type();`, each statement of this table is an error:
 //!
 //! | statement                                                                               | refused as |
 //! |-----------------------------------------------------------------------------------------|------------|

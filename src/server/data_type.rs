@@ -4,7 +4,7 @@ use super::context::Context;
 use super::defrag;
 use super::events::{self, Classes};
 use super::io::{Digest, Loader, Rewriter, Saver};
-use super::key::{Holds, Key, KeyHandle, Mode, WriteKey};
+use super::key::{Key, KeyHandle, KeyType, Mode, WriteKey};
 use super::panic::{catch_panic, note_begun};
 use super::string::Str;
 use crate::error::Error;
@@ -140,7 +140,7 @@ impl<'k> WriteKey<'k> {
 }
 
 fn value_of<T: DataType>(key: &KeyHandle) -> Result<Option<NonNull<T>>, Error> {
-    if key.holds() == Holds::Nothing {
+    if key.key_type() == KeyType::Empty {
         return Ok(None);
     }
     // SAFETY: the handle is open. The result is null if the value is of no module's type.

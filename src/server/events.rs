@@ -28,7 +28,7 @@ pub enum EventKind {
     /// The key was created or replaced by COPY.
     CopyTo,
     Restore,
-    SomethingElse,
+    Other,
 }
 
 impl EventKind {
@@ -43,7 +43,7 @@ impl EventKind {
             b"move_to" => EventKind::MoveTo,
             b"copy_to" => EventKind::CopyTo,
             b"restore" => EventKind::Restore,
-            _ => EventKind::SomethingElse,
+            _ => EventKind::Other,
         }
     }
 }
@@ -63,9 +63,9 @@ pub enum ServerEvent<'a> {
     BecameMaster,
     BecameReplica,
     /// A replica begins to load a dataset next to the one that it serves.
-    LoadsAside,
+    AsyncLoadStarted,
     /// The replica has dropped the dataset that it was loading next to the one that it serves.
-    LoadAborted,
+    AsyncLoadAborted,
     /// The server has loaded a dataset from a file or a master.
     Loaded,
     /// A database was emptied, or all databases if the value is `None`. The server also sends this event when a replica
@@ -74,10 +74,10 @@ pub enum ServerEvent<'a> {
     Flushed(Option<i32>),
     Swapped(i32, i32),
     /// The keys of these slots begin to arrive. This server does not own the slots yet.
-    SlotsArrive(&'a [SlotRange]),
+    SlotImportStarted(&'a [SlotRange]),
     /// The import of these slots has ended. Either this server owns the slots from now on, or the import failed and the
     /// server has dropped the keys of the slots.
-    SlotsSettled(&'a [SlotRange]),
+    SlotImportEnded(&'a [SlotRange]),
     /// The server runs its cron job, which it does `hz` times a second.
     Cron,
 }
@@ -198,10 +198,10 @@ unsafe extern "C" fn server_event(ctx: *mut RedisModuleCtx, event: RedisModuleEv
             ServerEvent::Flushed(u32::try_from(info.dbnum).is_ok().then_some(info.dbnum))
         }
         (raw::REDISMODULE_EVENT_REPL_ASYNC_LOAD, raw::REDISMODULE_SUBEVENT_REPL_ASYNC_LOAD_STARTED) => {
-            ServerEvent::LoadsAside
+            ServerEvent::AsyncLoadStarted
         }
         (raw::REDISMODULE_EVENT_REPL_ASYNC_LOAD, raw::REDISMODULE_SUBEVENT_REPL_ASYNC_LOAD_ABORTED) => {
-            ServerEvent::LoadAborted
+            ServerEvent::AsyncLoadAborted
         }
         (raw::REDISMODULE_EVENT_REPL_ASYNC_LOAD, raw::REDISMODULE_SUBEVENT_REPL_ASYNC_LOAD_COMPLETED) => {
             ServerEvent::Flushed(None)
@@ -216,7 +216,7 @@ unsafe extern "C" fn server_event(ctx: *mut RedisModuleCtx, event: RedisModuleEv
             let Some(is_beginning) = slots::is_beginning(detail) else { return };
             // SAFETY: the data came with this event.
             ranges = unsafe { slots::ranges_of(data) };
-            if is_beginning { ServerEvent::SlotsArrive(&ranges) } else { ServerEvent::SlotsSettled(&ranges) }
+            if is_beginning { ServerEvent::SlotImportStarted(&ranges) } else { ServerEvent::SlotImportEnded(&ranges) }
         }
         _ => return,
     };

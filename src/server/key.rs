@@ -51,11 +51,11 @@ impl Mode for Writing {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Holds {
-    Nothing,
+pub enum KeyType {
+    Empty,
     SortedSet,
     String,
-    SomethingElse,
+    Other,
 }
 
 /// The server's handle of an open key, closed when dropped.
@@ -71,14 +71,14 @@ impl KeyHandle {
         self.key.map_or(std::ptr::null_mut(), NonNull::as_ptr)
     }
 
-    pub fn holds(&self) -> Holds {
+    pub fn key_type(&self) -> KeyType {
         // SAFETY: the handle is open, or null for a missing key.
         let kind = unsafe { api!(RedisModule_KeyType(self.as_ptr())) } as isize;
         match kind {
-            raw::REDISMODULE_KEYTYPE_EMPTY => Holds::Nothing,
-            raw::REDISMODULE_KEYTYPE_ZSET => Holds::SortedSet,
-            raw::REDISMODULE_KEYTYPE_STRING => Holds::String,
-            _ => Holds::SomethingElse,
+            raw::REDISMODULE_KEYTYPE_EMPTY => KeyType::Empty,
+            raw::REDISMODULE_KEYTYPE_ZSET => KeyType::SortedSet,
+            raw::REDISMODULE_KEYTYPE_STRING => KeyType::String,
+            _ => KeyType::Other,
         }
     }
 }
@@ -127,8 +127,8 @@ impl<'k, M: Mode> Key<'k, M> {
         &self.kept
     }
 
-    pub fn holds(&self) -> Holds {
-        self.handle.holds()
+    pub fn key_type(&self) -> KeyType {
+        self.handle.key_type()
     }
 
     /// Returns the key's database. `None` if a missing key was opened for reading.

@@ -1,6 +1,6 @@
 //! The string in an open key.
 
-use super::key::{Holds, Key, Mode, Writing};
+use super::key::{Key, KeyType, Mode, Writing};
 use crate::model::time::Millis;
 use redis_module::raw;
 use std::ffi::c_int;
@@ -16,8 +16,9 @@ pub struct Text<'k, M: Mode> {
 impl<'k, M: Mode> Text<'k, M> {
     /// Wraps an open key. Returns `None` if the key holds a value that is not a string.
     pub fn new(key: Key<'k, M>) -> Option<Text<'k, M>> {
-        let holds = key.holds();
-        matches!(holds, Holds::Nothing | Holds::String).then_some(Text { key, is_missing: holds == Holds::Nothing })
+        let key_type = key.key_type();
+        matches!(key_type, KeyType::Empty | KeyType::String)
+            .then_some(Text { key, is_missing: key_type == KeyType::Empty })
     }
 
     /// Returns the time at which the key expires, in Unix ms. If the key is missing, this function does not ask the

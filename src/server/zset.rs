@@ -3,7 +3,7 @@
 //! The module API has functions for members and score ranges. For ranks and counts, the module calls commands
 //! ([`super::call`]).
 
-use super::key::{Holds, Key, KeyHandle, Mode, Writing};
+use super::key::{Key, KeyHandle, KeyType, Mode, Writing};
 use super::string::{OwnedStr, Str};
 use redis_module::raw;
 use std::ffi::c_int;
@@ -24,9 +24,9 @@ pub struct SortedSet<'k, M: Mode> {
 impl<'k, M: Mode> SortedSet<'k, M> {
     /// Returns `None` if the key holds another type.
     pub fn new(key: Key<'k, M>) -> Option<SortedSet<'k, M>> {
-        let holds = key.holds();
-        matches!(holds, Holds::Nothing | Holds::SortedSet)
-            .then_some(SortedSet { key, is_empty: holds == Holds::Nothing })
+        let key_type = key.key_type();
+        matches!(key_type, KeyType::Empty | KeyType::SortedSet)
+            .then_some(SortedSet { key, is_empty: key_type == KeyType::Empty })
     }
 
     /// Returns the number of members, including expired ones. O(1).
@@ -96,7 +96,7 @@ impl SortedSet<'_, Writing> {
         }
         // SAFETY: the handle is open for writing and holds a sorted set. No iterator is open.
         unsafe { api!(RedisModule_ZsetRem(self.key.writable(), member.as_ptr(), null_mut())) };
-        self.is_empty = self.key.holds() == Holds::Nothing;
+        self.is_empty = self.key.key_type() == KeyType::Empty;
     }
 }
 

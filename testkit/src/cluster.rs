@@ -161,71 +161,71 @@ impl Cluster {
 
     /// Returns the commands with which the servers can move whole slots atomically (Valkey from 9.0, Redis from 8.4).
     /// If the servers cannot do this, prints that the test is skipped and returns `None`.
-    pub fn whole_moves(&self) -> Option<WholeMoves> {
+    pub fn atomic_migration(&self) -> Option<AtomicMigration> {
         let mut client = self.nodes[0].client();
         let mut has = |command: &str| !["[nil]", "[]"].contains(&&*client.reply(&format!("COMMAND INFO {command}")));
         if has("CLUSTER|MIGRATESLOTS") {
-            return Some(WholeMoves::Valkey);
+            return Some(AtomicMigration::Valkey);
         }
         if has("CLUSTER|MIGRATION") {
-            return Some(WholeMoves::Redis);
+            return Some(AtomicMigration::Redis);
         }
         eprintln!("skipped: this server moves slots key by key only (as a whole: Valkey 9, Redis 8.4 and later)");
         None
     }
 
     /// Moves a slot atomically. Returns when the move is complete.
-    pub fn move_slot_whole(&self, how: WholeMoves, slot: i64, from: usize, to: usize) {
-        self.begin_to_move_whole(how, slot, from, to);
+    pub fn migrate_slot_atomically(&self, how: AtomicMigration, slot: i64, from: usize, to: usize) {
+        self.begin_atomic_migration(how, slot, from, to);
         self.await_move(how, slot, from, to);
     }
 
-    pub fn begin_to_move_whole(&self, how: WholeMoves, slot: i64, from: usize, to: usize) {
+    pub fn begin_atomic_migration(&self, how: AtomicMigration, slot: i64, from: usize, to: usize) {
         match how {
-            WholeMoves::Valkey => {
+            AtomicMigration::Valkey => {
                 let command = format!("CLUSTER MIGRATESLOTS SLOTSRANGE {slot} {slot} NODE {}", self.id(to));
                 self.nodes[from].client().run(&command)
             }
-            WholeMoves::Redis => self.nodes[to].client().run(&format!("CLUSTER MIGRATION IMPORT {slot} {slot}")),
+            AtomicMigration::Redis => self.nodes[to].client().run(&format!("CLUSTER MIGRATION IMPORT {slot} {slot}")),
         };
     }
 
     /// Begins an atomic move of a slot, and delays its end until `let_move_end`. Returns when the server has taken the
     /// snapshot for the target. Later writes are not in the snapshot.
-    pub fn begin_to_move_slowly(&self, how: WholeMoves, slot: i64, from: usize, to: usize) {
+    pub fn begin_to_move_slowly(&self, how: AtomicMigration, slot: i64, from: usize, to: usize) {
         let mut source = self.nodes[from].client();
         match how {
-            WholeMoves::Valkey => drop(source.run("DEBUG SLOTMIGRATION PREVENT-PAUSE 1")),
+            AtomicMigration::Valkey => drop(source.run("DEBUG SLOTMIGRATION PREVENT-PAUSE 1")),
             // The process that sends the snapshot reads this setting when it starts, and waits 300 ms after each key.
             // With 40 keys, the snapshot takes 12 s.
-            WholeMoves::Redis => drop(source.run("CONFIG SET rdb-key-save-delay 300000")),
+            AtomicMigration::Redis => drop(source.run("CONFIG SET rdb-key-save-delay 300000")),
         }
-        self.begin_to_move_whole(how, slot, from, to);
+        self.begin_atomic_migration(how, slot, from, to);
         eventually(3 * PATIENCE, "the snapshot is taken", || match how {
-            WholeMoves::Valkey => {
+            AtomicMigration::Valkey => {
                 let all = source.reply("CLUSTER GETSLOTMIGRATIONS");
                 all.contains("'replicating'") || all.contains("'waiting-to-pause'")
             }
-            WholeMoves::Redis => {
+            AtomicMigration::Redis => {
                 let all = source.reply("CLUSTER MIGRATION STATUS ALL");
                 all.contains("'send-bulk-and-stream'") || all.contains("'send-stream'")
             }
         });
     }
 
-    pub fn let_move_end(&self, how: WholeMoves, from: usize) {
+    pub fn let_move_end(&self, how: AtomicMigration, from: usize) {
         let mut source = self.nodes[from].client();
         match how {
-            WholeMoves::Valkey => source.run("DEBUG SLOTMIGRATION PREVENT-PAUSE 0"),
-            WholeMoves::Redis => source.run("CONFIG SET rdb-key-save-delay 0"),
+            AtomicMigration::Valkey => source.run("DEBUG SLOTMIGRATION PREVENT-PAUSE 0"),
+            AtomicMigration::Redis => source.run("CONFIG SET rdb-key-save-delay 0"),
         };
     }
 
-    pub fn await_move(&self, how: WholeMoves, slot: i64, from: usize, to: usize) {
+    pub fn await_move(&self, how: AtomicMigration, slot: i64, from: usize, to: usize) {
         let (mut source, mut target) = (self.nodes[from].client(), self.nodes[to].client());
         let (list, done) = match how {
-            WholeMoves::Valkey => ("CLUSTER GETSLOTMIGRATIONS", "'success'"),
-            WholeMoves::Redis => ("CLUSTER MIGRATION STATUS ALL", "'completed'"),
+            AtomicMigration::Valkey => ("CLUSTER GETSLOTMIGRATIONS", "'success'"),
+            AtomicMigration::Redis => ("CLUSTER MIGRATION STATUS ALL", "'completed'"),
         };
         let latest = |client: &mut Client| {
             let Value::Array(all) = client.run(list) else { panic!("no list of migrations") };
@@ -240,7 +240,7 @@ impl Cluster {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum WholeMoves {
+pub enum AtomicMigration {
     /// The test sends CLUSTER MIGRATESLOTS to the source.
     Valkey,
     /// A move begins with CLUSTER MIGRATION IMPORT, sent to the target.

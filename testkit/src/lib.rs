@@ -47,7 +47,7 @@ pub use built::{example, module, root};
 pub use cli::Cli;
 pub use client::{Client, command};
 pub use clock::Clock;
-pub use cluster::{Cluster, ClusterClient, WholeMoves};
+pub use cluster::{AtomicMigration, Cluster, ClusterClient};
 pub use dataset::{Dataset, assert_same_data};
 pub use expiring::{FAR, GRACE_MS, NEVER, after_scan, assert_drained, assert_marked, assert_restored, pairs, plant};
 pub use jobs::Job;

@@ -173,8 +173,8 @@ fn clients_that_wait_for_queues_or_missing_keys_are_redirected_to_the_new_owner_
         who_waits_is_sent_after_the_slot(&cluster, keys, |slot, from, to| cluster.move_slot(slot, from, to));
     }
     let cluster = Cluster::start();
-    if let Some(how) = cluster.whole_moves() {
-        let move_slot = |slot, from, to| cluster.move_slot_whole(how, slot, from, to);
+    if let Some(how) = cluster.atomic_migration() {
+        let move_slot = |slot, from, to| cluster.migrate_slot_atomically(how, slot, from, to);
         who_waits_is_sent_after_the_slot(&cluster, "{w}:delayed", move_slot);
     }
 }

@@ -2,7 +2,9 @@
 //! and serves no job from them. If a server is killed, the source still has all keys. Each test compares master,
 //! replica and AOF.
 
-use testkit::{Client, Cluster, FAR, PATIENCE, WholeMoves, assert_drained, assert_restored, cmd, eventually, plant};
+use testkit::{
+    AtomicMigration, Client, Cluster, FAR, PATIENCE, assert_drained, assert_restored, cmd, eventually, plant,
+};
 
 const SETS: usize = 40;
 
@@ -33,7 +35,7 @@ fn only_the_renewed_hold(cluster: &Cluster, owner: usize) {
 #[test]
 fn leases_that_are_renewed_while_their_slot_moves_as_a_whole_hold() {
     let cluster = Cluster::start();
-    let Some(how) = cluster.whole_moves() else { return };
+    let Some(how) = cluster.atomic_migration() else { return };
     let (from, slot) = (cluster.home("{m}"), cluster.slot("{m}"));
     let to = (from + 1) % 3;
     let (mut source, mut target) = (cluster.nodes[from].client(), cluster.nodes[to].client());
@@ -98,8 +100,8 @@ fn queues_are_listed_where_their_slot_is() {
     assert_eq!(lists(), ["['{q}:mails']", "[]"]);
     cluster.move_slot(slot, from, to);
     assert_eq!(lists(), ["[]", "['{q}:mails']"], "key by key");
-    if let Some(how) = cluster.whole_moves() {
-        cluster.move_slot_whole(how, slot, to, from);
+    if let Some(how) = cluster.atomic_migration() {
+        cluster.migrate_slot_atomically(how, slot, to, from);
         cluster.wait_for_owner(slot, from);
         eventually(PATIENCE, "as a whole", || lists() == ["['{q}:mails']", "[]"]);
     }
@@ -149,7 +151,7 @@ fn sets_whose_slot_is_still_arriving_when_the_target_is_restarted_are_sets_after
 #[test]
 fn a_client_that_waits_where_a_slot_comes_back_gets_nothing_of_it_before_it_is_there() {
     let cluster = Cluster::start();
-    let Some(how) = cluster.whole_moves() else { return };
+    let Some(how) = cluster.atomic_migration() else { return };
     let (home, slot) = (cluster.home("{w}"), cluster.slot("{w}"));
     let away = (home + 1) % 3;
     let (mut here, mut there) = (cluster.nodes[home].client(), cluster.nodes[away].client());
@@ -166,7 +168,7 @@ fn a_client_that_waits_where_a_slot_comes_back_gets_nothing_of_it_before_it_is_t
         let waiting = std::thread::spawn(move || waiter.reply("ZQ.CLAIM 1 {w}:queue LEASE 1000h BLOCK 0"));
         let waits = |here: &mut Client| here.info_number("zeitset", "zeitset_clients_waiting") == 1;
         eventually(PATIENCE, "it waits", || waits(&mut here));
-        cluster.move_slot_whole(how, slot, home, away);
+        cluster.migrate_slot_atomically(how, slot, home, away);
         there.run(&format!("ZQ.RESCHEDULE {{w}}:queue early{round} DELAY 0"));
         cluster.begin_to_move_slowly(how, slot, away, home);
         // A copy of the queue with the job is at the target. The source still owns the queue, and one of its workers
@@ -213,17 +215,17 @@ fn fill(client: &mut Client) -> Vec<(String, String)> {
     lines.map(|line| (line.to_owned(), client.reply(line))).into()
 }
 
-fn cancel_moves(how: WholeMoves, client: &mut Client) {
+fn cancel_moves(how: AtomicMigration, client: &mut Client) {
     match how {
-        WholeMoves::Valkey => drop(client.try_run("CLUSTER CANCELSLOTMIGRATIONS")),
-        WholeMoves::Redis => drop(client.run("CLUSTER MIGRATION CANCEL ALL")),
+        AtomicMigration::Valkey => drop(client.try_run("CLUSTER CANCELSLOTMIGRATIONS")),
+        AtomicMigration::Redis => drop(client.run("CLUSTER MIGRATION CANCEL ALL")),
     }
 }
 
 #[test]
 fn a_source_that_is_killed_during_the_move_of_a_slot_keeps_all_and_can_send_it_again() {
     let mut cluster = Cluster::start();
-    let Some(how) = cluster.whole_moves() else { return };
+    let Some(how) = cluster.atomic_migration() else { return };
     let (from, slot) = (cluster.home("{m}"), cluster.slot("{m}"));
     let to = (from + 1) % 3;
     let before = fill(&mut cluster.nodes[from].client());
@@ -237,7 +239,7 @@ fn a_source_that_is_killed_during_the_move_of_a_slot_keeps_all_and_can_send_it_a
     let mut target = cluster.nodes[to].client();
     eventually(PATIENCE, "the target has dropped what had arrived", || target.int("DBSIZE") == 0);
     cluster.assert_agrees();
-    cluster.move_slot_whole(how, slot, from, to);
+    cluster.migrate_slot_atomically(how, slot, from, to);
     cluster.wait_for_owner(slot, to);
     target.script(&before);
     let claimed = target.reply("ZQ.CLAIM 1 {m}:queue LEASE 1h");

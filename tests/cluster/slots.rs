@@ -157,9 +157,9 @@ fn slots_move_key_by_key_under_load() {
 #[test]
 fn slots_move_as_a_whole_under_load() {
     let mut cluster = Cluster::start();
-    let Some(how) = cluster.whole_moves() else { return };
+    let Some(how) = cluster.atomic_migration() else { return };
     nothing_gets_lost(&mut cluster, |cluster, slot, from, to| {
-        cluster.move_slot_whole(how, slot, from, to);
+        cluster.migrate_slot_atomically(how, slot, from, to);
         to
     });
 }
@@ -167,7 +167,7 @@ fn slots_move_as_a_whole_under_load() {
 #[test]
 fn a_target_that_is_killed_during_the_move_of_a_slot_leaves_all_at_the_source_under_load() {
     let mut cluster = Cluster::start();
-    let Some(how) = cluster.whole_moves() else { return };
+    let Some(how) = cluster.atomic_migration() else { return };
     nothing_gets_lost(&mut cluster, |cluster, slot, from, to| {
         cluster.begin_to_move_slowly(how, slot, from, to);
         cluster.nodes[to].crash_and_restart();
@@ -181,7 +181,7 @@ fn a_target_that_is_killed_during_the_move_of_a_slot_leaves_all_at_the_source_un
 #[test]
 fn sets_that_arrive_with_their_slot_are_left_alone_until_they_are_here() {
     let cluster = Cluster::start();
-    let Some(how) = cluster.whole_moves() else { return };
+    let Some(how) = cluster.atomic_migration() else { return };
     let (from, slot) = (cluster.home("{m}"), cluster.slot("{m}"));
     let to = (from + 1) % 3;
     let (mut source, mut target) = (cluster.nodes[from].client(), cluster.nodes[to].client());

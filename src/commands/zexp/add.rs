@@ -8,7 +8,7 @@ use super::{AT, COMPARISON, allows, expiry};
 use crate::commands::CONDITION;
 use crate::commands::args::{Args, flag, once};
 use crate::error::Error;
-use crate::expiring::TimedSet;
+use crate::expiring::ExpiringSet;
 use crate::model::time::Millis;
 use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::key::Writing;
@@ -86,7 +86,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
         members.push((expiry, args.string().map_err(|_| Error::Syntax)?));
     }
 
-    let mut set = TimedSet::<Writing>::expiring(ctx, key)?;
+    let mut set = ExpiringSet::<Writing>::expiring(ctx, key)?;
     let mut plan = Plan::new();
     for (expiry, member) in members {
         plan.decide(&set, now, member, |current| (options.decide(current, expiry, now), ()));

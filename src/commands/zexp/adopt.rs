@@ -5,7 +5,7 @@
 
 use crate::commands::args::{Args, flag, once};
 use crate::error::Error;
-use crate::expiring::{MemberName, TimedSet};
+use crate::expiring::{ExpiringSet, MemberName};
 use crate::model::time::{self, Unit};
 use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::key::Writing;
@@ -45,7 +45,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     }
     let unit = unit.unwrap_or(Unit::Milliseconds);
 
-    match TimedSet::<Writing>::expiring(ctx, key) {
+    match ExpiringSet::<Writing>::expiring(ctx, key) {
         Ok(set) if set.highest().is_none() => {
             set.ctx().reply_count(0);
             return Ok(());
@@ -59,7 +59,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
         Err(Error::NotExpiring) => {}
         Err(other) => return Err(other),
     }
-    let mut set = TimedSet::adopt(ctx, key)?;
+    let mut set = ExpiringSet::adopt(ctx, key)?;
     let mut live = 0;
     let mut moved = Vec::new();
     for element in set.range(f64::NEG_INFINITY, f64::INFINITY) {

@@ -4,7 +4,7 @@
 
 use crate::commands::args::Args;
 use crate::error::Error;
-use crate::expiring::TimedSet;
+use crate::expiring::ExpiringSet;
 use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::{Context, Str};
 
@@ -21,7 +21,7 @@ pub const SPEC: Spec = Spec {
 pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
     let now = ctx.now();
     let key = Args::new(arguments).string()?;
-    let live = TimedSet::counted(ctx, key, now, |_, live| live)?;
+    let live = ExpiringSet::counted(ctx, key, now, |_, live| live)?;
     ctx.reply_count(live);
     Ok(())
 }

@@ -4,7 +4,7 @@
 
 use crate::commands::args::Args;
 use crate::error::Error;
-use crate::expiring::TimedSet;
+use crate::expiring::ExpiringSet;
 use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::key::Reading;
 use crate::server::{Context, Str};
@@ -23,7 +23,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let now = ctx.now();
     let mut args = Args::new(arguments);
     let (key, member) = (args.string()?, args.string()?);
-    let set = TimedSet::<Reading>::expiring(ctx, key)?;
+    let set = ExpiringSet::<Reading>::expiring(ctx, key)?;
     set.ctx().reply_bool(set.live_until(member, now).is_some());
     Ok(())
 }

@@ -4,7 +4,7 @@
 
 use crate::commands::args::{Args, after, flag, once};
 use crate::error::Error;
-use crate::expiring::TimedSet;
+use crate::expiring::ExpiringSet;
 use crate::model::time;
 use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::key::Reading;
@@ -49,7 +49,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
         Some((offset, count)) => (to_usize(offset), if count < 0 { usize::MAX } else { to_usize(count) }),
     };
 
-    let mut set = TimedSet::<Reading>::expiring(ctx, key)?;
+    let mut set = ExpiringSet::<Reading>::expiring(ctx, key)?;
     let ctx = set.shared_ctx();
     let in_pairs = with_ttl && ctx.is_resp3();
     let parts = if with_ttl && !in_pairs { 2 } else { 1 };

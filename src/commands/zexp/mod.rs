@@ -17,7 +17,7 @@ pub mod ttl;
 
 use super::args::{Args, after};
 use crate::error::Error;
-use crate::expiring::TimedSet;
+use crate::expiring::ExpiringSet;
 use crate::model::time::Millis;
 use crate::server::command::Arg;
 use crate::server::key::{Reading, Writing};
@@ -45,7 +45,7 @@ fn reply_each<'a>(
     let now = ctx.now();
     let mut args = Args::new(arguments);
     let (key, members) = (args.string()?, args.strings()?);
-    let set = TimedSet::<Reading>::expiring(ctx, key)?;
+    let set = ExpiringSet::<Reading>::expiring(ctx, key)?;
     let ctx = set.ctx();
     ctx.reply_array(members.len());
     members.iter().for_each(|&member| reply(ctx, set.live_until(member, now), now));
@@ -61,7 +61,7 @@ fn change_each<'a>(
     now: Millis,
     decide: impl Fn(Option<Millis>) -> (Option<Millis>, i64),
 ) -> Result<(), Error> {
-    let set = TimedSet::<Writing>::expiring(ctx, key)?;
+    let set = ExpiringSet::<Writing>::expiring(ctx, key)?;
     let mut plan = Plan::new();
     let results: Vec<_> = members.iter().map(|&member| plan.decide(&set, now, member, &decide)).collect();
     plan.carry_out(set);

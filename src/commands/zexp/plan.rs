@@ -3,7 +3,7 @@
 //! If a command names a member twice, the result is the same as after two commands. The plan is carried out only if the
 //! whole command is valid. Each member is written and replicated once.
 
-use crate::expiring::{MemberName, TimedSet};
+use crate::expiring::{ExpiringSet, MemberName};
 use crate::model::time::{self, Millis};
 use crate::server::Str;
 use crate::server::key::Writing;
@@ -50,7 +50,7 @@ impl<'a> Plan<'a> {
     /// this call. An expiry of `None` means that the member is absent or expired.
     pub fn decide<R>(
         &mut self,
-        set: &TimedSet<'_, Writing>,
+        set: &ExpiringSet<'_, Writing>,
         now: Millis,
         member: Str<'a>,
         decide: impl FnOnce(Option<Millis>) -> (Option<Millis>, R),
@@ -84,7 +84,7 @@ impl<'a> Plan<'a> {
         })
     }
 
-    pub fn carry_out<'k>(self, mut set: TimedSet<'k, Writing>)
+    pub fn carry_out<'k>(self, mut set: ExpiringSet<'k, Writing>)
     where
         'a: 'k,
     {

@@ -4,7 +4,7 @@
 
 use crate::commands::args::Args;
 use crate::error::Error;
-use crate::expiring::{MemberName, TimedSet};
+use crate::expiring::{ExpiringSet, MemberName};
 use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::key::Writing;
 use crate::server::{Context, OwnedStr, Str};
@@ -26,7 +26,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let count = if args.is_empty() { None } else { Some(args.count()?) };
     args.finish()?;
 
-    let mut set = TimedSet::<Writing>::expiring(ctx, key)?;
+    let mut set = ExpiringSet::<Writing>::expiring(ctx, key)?;
     let most = usize::try_from(count.unwrap_or(1)).unwrap_or(usize::MAX);
     let popped: Vec<OwnedStr> = set.live(0, now, f64::INFINITY).take(most).map(|element| element.member).collect();
     for member in &popped {

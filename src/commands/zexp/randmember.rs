@@ -5,7 +5,7 @@
 
 use crate::commands::args::Args;
 use crate::error::Error;
-use crate::expiring::TimedSet;
+use crate::expiring::ExpiringSet;
 use crate::model::random::Random;
 use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::zset::Element;
@@ -39,7 +39,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
         return Err(Error::TooManyRepeated);
     }
 
-    let (dead, chosen, pool) = TimedSet::counted(ctx, key, now, |set, live| {
+    let (dead, chosen, pool) = ExpiringSet::counted(ctx, key, now, |set, live| {
         let wanted = match count {
             None => live.min(1),
             Some(count) if count >= 0 => live.min(count.unsigned_abs()),

@@ -6,7 +6,7 @@ use super::plan::Plan;
 use crate::commands::KEY_AND_MEMBERS;
 use crate::commands::args::Args;
 use crate::error::Error;
-use crate::expiring::TimedSet;
+use crate::expiring::ExpiringSet;
 use crate::server::command::{Access, Keys, Spec};
 use crate::server::key::Writing;
 use crate::server::{Context, Str};
@@ -26,7 +26,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let mut args = Args::new(arguments);
     let (key, members) = (args.string()?, args.strings()?);
 
-    let set = TimedSet::<Writing>::expiring(ctx, key)?;
+    let set = ExpiringSet::<Writing>::expiring(ctx, key)?;
     let mut plan = Plan::new();
     for &member in members {
         plan.decide(&set, now, member, |_| (None, ()));

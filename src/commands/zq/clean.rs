@@ -8,13 +8,13 @@
 
 use crate::commands::args::{Args, Keyword, once};
 use crate::error::Error;
-use crate::model::queue::{State, Unreached, Which};
+use crate::model::queue::{JobFilter, State, TooManyYoung};
 use crate::queues::OpenQueue;
 use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::{Context, Str};
 
 /// The default of COUNT.
-const COUNT: u64 = 1000;
+const DEFAULT_COUNT: u64 = 1000;
 
 pub const SPEC: Spec = Spec {
     name: c"ZQ.CLEAN",
@@ -55,8 +55,9 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
         }
     }
     let cleaned = OpenQueue::edit(ctx, key, now, |queue, effects| {
-        queue.clean(now, Which { state, group }, older, count.unwrap_or(COUNT), |effect| effects.add(effect))
+        queue
+            .clean(now, JobFilter { state, group }, older, count.unwrap_or(DEFAULT_COUNT), |effect| effects.add(effect))
     })?;
-    ctx.reply_count(cleaned.map_err(|Unreached| Error::CleanUnreached)?);
+    ctx.reply_count(cleaned.map_err(|TooManyYoung| Error::CleanUnreached)?);
     Ok(())
 }

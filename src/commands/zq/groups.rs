@@ -12,7 +12,7 @@ use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::key::Reading;
 use crate::server::{Context, Str};
 
-const COUNT: u64 = 10;
+const DEFAULT_COUNT: u64 = 10;
 
 pub const SPEC: Spec = Spec {
     name: c"ZQ.GROUPS",
@@ -28,7 +28,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let now = ctx.now();
     let mut args = Args::new(arguments);
     let key = args.string()?;
-    let Page { after, count } = Page::parse(&mut args, COUNT)?;
+    let Page { after, count } = Page::parse(&mut args, DEFAULT_COUNT)?;
     let open = OpenQueue::<Reading>::open(ctx, key)?;
     open.ctx().reply_items(1, open.queue().groups(now, after).take(count), |ctx, group| {
         ctx.reply_array(5);

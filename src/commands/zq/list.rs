@@ -11,7 +11,7 @@ use crate::server::command::{Keys, Spec};
 use crate::server::{Context, Str};
 
 /// The default of COUNT.
-const COUNT: u64 = 100;
+const DEFAULT_COUNT: u64 = 100;
 
 pub const SPEC: Spec = Spec {
     name: c"ZQ.LIST",
@@ -25,7 +25,7 @@ pub const SPEC: Spec = Spec {
 
 pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
     let mut args = Args::new(arguments);
-    let Page { after, count } = Page::parse(&mut args, COUNT)?;
+    let Page { after, count } = Page::parse(&mut args, DEFAULT_COUNT)?;
     let caller = ctx.user();
     let is_shown = |name: Str<'_>| caller.as_ref().is_some_and(|caller| caller.may_read(name));
     let names = names::list(ctx, after, count, is_shown);

@@ -11,13 +11,13 @@
 use super::{at_most, reply_text};
 use crate::commands::args::{Args, flag, once};
 use crate::error::Error;
-use crate::model::queue::{NoPage, State, Which};
+use crate::model::queue::{AfterError, JobFilter, State};
 use crate::queues::OpenQueue;
 use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::key::Reading;
 use crate::server::{Context, Str};
 
-const COUNT: u64 = 10;
+const DEFAULT_COUNT: u64 = 10;
 
 pub const SPEC: Spec = Spec {
     name: c"ZQ.PEEK",
@@ -66,8 +66,8 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
             _ => return Err(Error::Syntax),
         }
     }
-    let count = at_most(count, COUNT);
-    let which = Which { state: state.unwrap_or(State::Ready), group };
+    let count = at_most(count, DEFAULT_COUNT);
+    let which = JobFilter { state: state.unwrap_or(State::Ready), group };
     if with_lease && which.state != State::Claimed {
         return Err(Error::NoLease);
     }
@@ -75,8 +75,8 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let jobs = match after {
         None => open.queue().peek(now, which),
         Some(id) => open.queue().peek_after(now, which, id).map_err(|why| match why {
-            NoPage::NotInState => Error::NotInState,
-            NoPage::TooFar => Error::PageTooFar,
+            AfterError::NotInState => Error::NotInState,
+            AfterError::TooFar => Error::PageTooFar,
         })?,
     };
     open.ctx().reply_items(1, jobs.take(count), |ctx, job| {

@@ -12,7 +12,7 @@ use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::{Context, Str};
 
 /// The default of COUNT.
-const COUNT: u64 = 1000;
+const DEFAULT_COUNT: u64 = 1000;
 
 pub const SPEC: Spec = Spec {
     name: c"ZQ.REDRIVE",
@@ -48,7 +48,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let redriven = OpenQueue::edit(ctx, key, now, |queue, effects| {
         if ids.is_empty() {
             let dead = queue.count(now, State::Dead);
-            effects.add_if_some(queue.redrive(now, group, count.unwrap_or(COUNT)));
+            effects.add_if_some(queue.redrive(now, group, count.unwrap_or(DEFAULT_COUNT)));
             return dead - queue.count(now, State::Dead);
         }
         let revive = |id: &&Str<'a>| {

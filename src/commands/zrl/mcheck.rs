@@ -4,7 +4,7 @@
 //! Checks several limits at once, such as 10 a second *and* 1,000 a day. Takes units from all keys or from none. With
 //! FORCE, always takes units from all keys.
 
-use super::{ALGORITHM, COST, FORCE, GRID, Options, Quota, reply};
+use super::{ALGORITHM, COST, FORCE, Options, PRECISION, Quota, reply};
 use crate::commands::args::Args;
 use crate::error::Error;
 use crate::limits::{Limit, stats};
@@ -29,7 +29,7 @@ pub const SPEC: Spec = Spec {
         Arg::block(c"quota", &[Arg::integer(c"limit"), Arg::string(c"window")]).multiple(),
         COST.multiple(),
         ALGORITHM.multiple(),
-        GRID,
+        PRECISION,
         FORCE,
     ],
 };

@@ -24,14 +24,15 @@ const ALGORITHM: Arg = Arg::one_of(
     &[Arg::flag(c"sliding", c"SLIDING"), Arg::flag(c"fixed", c"FIXED"), Arg::flag(c"leaky", c"LEAKY")],
 )
 .optional();
-const GRID: Arg =
-    Arg::one_of(c"grid", &[Arg::flag(c"exact", c"EXACT"), Arg::string(c"duration").after(c"PRECISION")]).optional();
+const PRECISION: Arg =
+    Arg::one_of(c"precision", &[Arg::flag(c"exact", c"EXACT"), Arg::string(c"duration").after(c"PRECISION")])
+        .optional();
 const FORCE: Arg = Arg::flag(c"force", c"FORCE").optional().since(c"0.2.0");
 
 /// The arguments of CHECK and PEEK:
 /// `key limit window [COST units] [SLIDING | FIXED | LEAKY] [EXACT | PRECISION duration] [FORCE]`.
 pub const ARGUMENTS: &[Arg] =
-    &[Arg::key(c"key"), Arg::integer(c"limit"), Arg::string(c"window"), COST, ALGORITHM, GRID, FORCE];
+    &[Arg::key(c"key"), Arg::integer(c"limit"), Arg::string(c"window"), COST, ALGORITHM, PRECISION, FORCE];
 
 #[derive(Clone, Copy)]
 pub struct Quota {
@@ -49,14 +50,14 @@ impl Quota {
 pub struct Options {
     costs: SmallVec<[u64; 1]>,
     algorithms: SmallVec<[Algorithm; 1]>,
-    grid: Option<Millis>,
+    precision: Option<Millis>,
     pub intent: Intent,
 }
 
 impl Options {
     pub fn parse(args: &mut Args<'_>, keys: usize) -> Result<Options, Error> {
         let (mut costs, mut algorithms) = (SmallVec::new(), SmallVec::<[_; 1]>::new());
-        let (mut grid, mut is_forced) = (None, false);
+        let (mut precision, mut is_forced) = (None, false);
         let mut follows_algorithm = false;
         while let Some(keyword) = args.trailing_keyword()? {
             let algorithm = match keyword.bytes() {
@@ -73,8 +74,8 @@ impl Options {
                         costs.push(args.units()?);
                     }
                 }
-                (None, b"EXACT") => once(&mut grid, 1)?,
-                (None, b"PRECISION") => once(&mut grid, args.duration()?)?,
+                (None, b"EXACT") => once(&mut precision, 1)?,
+                (None, b"PRECISION") => once(&mut precision, args.duration()?)?,
                 (None, b"FORCE") => flag(&mut is_forced)?,
                 _ => return Err(Error::Syntax),
             }
@@ -82,22 +83,22 @@ impl Options {
         }
         let fits = |given: usize| given <= 1 || given == keys;
         // Only SLIDING uses the precision.
-        let has_use = grid.is_none() || algorithms.is_empty() || algorithms.contains(&Algorithm::Sliding);
+        let has_use = precision.is_none() || algorithms.is_empty() || algorithms.contains(&Algorithm::Sliding);
         if !(fits(costs.len()) && fits(algorithms.len()) && has_use) {
             return Err(Error::Syntax);
         }
         let intent = if is_forced { Intent::Force } else { Intent::Take };
-        Ok(Options { costs, algorithms, grid, intent })
+        Ok(Options { costs, algorithms, precision, intent })
     }
 
     pub fn call(&self, key: usize, Quota { limit, window }: Quota, now: Millis) -> Result<Call, Error> {
         after(now, window)?;
         let algorithm = of_key(&self.algorithms, key).unwrap_or(Algorithm::Sliding);
-        let grid = self.grid.unwrap_or_else(|| sliding::default_grid(limit, window));
-        if algorithm == Algorithm::Sliding && grid > window {
+        let precision = self.precision.unwrap_or_else(|| sliding::default_precision(limit, window));
+        if algorithm == Algorithm::Sliding && precision > window {
             return Err(Error::Precision);
         }
-        let policy = Policy { algorithm, limit, window, grid };
+        let policy = Policy { algorithm, limit, window, precision };
         Ok(Call { policy, now, cost: of_key(&self.costs, key).unwrap_or(1) })
     }
 }

@@ -16,7 +16,7 @@ use crate::server::user::User;
 use crate::server::{Context, OwnedStr, Str};
 
 /// The default COUNT.
-const USUAL: u64 = 10;
+const DEFAULT_COUNT: u64 = 10;
 
 pub const SPEC: Spec = Spec {
     name: c"ZRL.TOP",
@@ -38,7 +38,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
             _ => return Err(Error::Syntax),
         }
     }
-    let most = usize::try_from(count.unwrap_or(USUAL)).unwrap_or(usize::MAX);
+    let most = usize::try_from(count.unwrap_or(DEFAULT_COUNT)).unwrap_or(usize::MAX);
     let caller = ctx.user();
     let counters = stats::top(ctx);
     if reset {

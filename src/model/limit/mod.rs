@@ -27,7 +27,7 @@ pub const MAX_UNITS: u64 = time::MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
     /// A unit becomes available again one `window` after it was taken. This time is rounded up to a multiple of
-    /// [`grid`](Policy::grid). No period of one `window` has more than `limit` units.
+    /// [`precision`](Policy::precision). No period of one `window` has more than `limit` units.
     Sliding,
     /// All units become available again at the end of the current window. Windows are aligned to the Unix epoch, so a
     /// window of a day is a UTC day.
@@ -44,7 +44,7 @@ pub struct Policy {
     pub limit: u64,
     pub window: Millis,
     /// SLIDING only: the precision, 1 ms to `window`.
-    pub grid: Millis,
+    pub precision: Millis,
 }
 
 /// A call that asks for `cost` units at `now`.

@@ -20,7 +20,7 @@ const SMALL: usize = 8;
 
 /// Returns the default precision: 1 ms if the limit is at most 100 units, otherwise a hundredth of the window. So a
 /// ring has at most about 100 slots, whatever the limit is.
-pub fn default_grid(limit: u64, window: Millis) -> Millis {
+pub fn default_precision(limit: u64, window: Millis) -> Millis {
     if limit <= 100 { 1 } else { window.div_ceil(100) }
 }
 
@@ -28,7 +28,7 @@ impl Policy {
     /// Returns the time at which a unit taken at `now` becomes available again.
     fn until(&self, now: Millis) -> Millis {
         let at = time::after_at_most(now, self.window);
-        let at = if self.grid == 1 { at } else { at.div_ceil(self.grid).saturating_mul(self.grid) };
+        let at = if self.precision == 1 { at } else { at.div_ceil(self.precision).saturating_mul(self.precision) };
         at.min(time::MAX)
     }
 
@@ -36,8 +36,9 @@ impl Policy {
     /// that this policy can use. The cap does not apply if `slots` exceeds it, which is possible after a change of the
     /// policy.
     fn room_for(&self, slots: usize) -> usize {
-        // The ring needs one slot per unit or per time of the grid, the oldest slot, and one slot for the next write.
-        let most = usize::try_from(self.limit.min(self.window / self.grid + 2) + 2).unwrap_or(MOST_SLOTS);
+        // The ring needs one slot per unit or per multiple of the precision, the oldest slot, and one slot for the next
+        // write.
+        let most = usize::try_from(self.limit.min(self.window / self.precision + 2) + 2).unwrap_or(MOST_SLOTS);
         let room = if slots <= most { (2 * slots).min(most) } else { 2 * slots };
         room.min(MOST_SLOTS)
     }

@@ -3,7 +3,7 @@
 
 use super::effect::{Effect, JobChange};
 use super::job::{Record, State};
-use super::view::Which;
+use super::view::JobFilter;
 use super::{MAX_NOW, Millis, Queue};
 use crate::model::chunks::NIL;
 
@@ -18,7 +18,7 @@ pub(super) const DROPPED_AT_ONCE: usize = 64;
 
 /// All jobs that [`Queue::clean`] checked are too young, but there are more jobs to check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unreached;
+pub struct TooManyYoung;
 
 impl Queue {
     /// Removes up to `count` jobs in a state, oldest first. With `older`, removes only jobs that have been in the state
@@ -29,20 +29,21 @@ impl Queue {
     ///
     /// # Errors
     ///
-    /// [`Unreached`] if all checked jobs are too young, and more jobs remain. In this case, the call removes nothing.
+    /// [`TooManyYoung`] if all checked jobs are too young, and more jobs remain. In this case, the call removes
+    /// nothing.
     pub fn clean(
         &mut self,
         now: Millis,
-        which: Which<'_>,
+        which: JobFilter<'_>,
         older: Option<Millis>,
         count: u64,
         mut sink: impl FnMut(&Effect<'_>),
-    ) -> Result<u64, Unreached> {
+    ) -> Result<u64, TooManyYoung> {
         let at = now.min(MAX_NOW);
         let mut cleaned = 0;
         while cleaned < count {
             let ids = match self.oldest(at, which, older, BATCH.min(count - cleaned)) {
-                Err(Unreached) if cleaned == 0 => return Err(Unreached),
+                Err(TooManyYoung) if cleaned == 0 => return Err(TooManyYoung),
                 ids => ids.unwrap_or_default(),
             };
             if ids.is_empty() {
@@ -78,7 +79,7 @@ impl Queue {
         if most == 0 && ttl == 0 {
             return NIL;
         }
-        let slot = self.longest_dead(None, at);
+        let slot = self.oldest_dead_letter(None, at);
         if slot == NIL {
             return NIL;
         }
@@ -92,10 +93,10 @@ impl Queue {
     fn oldest(
         &self,
         at: Millis,
-        which: Which<'_>,
+        which: JobFilter<'_>,
         older: Option<Millis>,
         count: u64,
-    ) -> Result<Vec<Box<[u8]>>, Unreached> {
+    ) -> Result<Vec<Box<[u8]>>, TooManyYoung> {
         let mut ids = Vec::new();
         // If `older` is longer than the time since 1970, no job is old enough.
         let Some(until) = at.checked_sub(older.unwrap_or(0)) else { return Ok(ids) };
@@ -108,7 +109,7 @@ impl Queue {
             if older.is_none() || self.since(slot, at).is_some_and(|since| since <= until) {
                 ids.push(self.jobs[slot].id().into());
             } else if young == MOST_YOUNG {
-                return if ids.is_empty() { Err(Unreached) } else { Ok(ids) };
+                return if ids.is_empty() { Err(TooManyYoung) } else { Ok(ids) };
             } else {
                 young += 1;
             }

@@ -147,7 +147,7 @@ impl Queue {
             let slot = self.insert(job, record.group, tree);
             let extras = record.extras;
             if !extras.is_nothing() {
-                self.edit_note(slot, |note| note.set(extras));
+                self.edit_extras(slot, |owned| owned.set(extras));
             }
         }
         possible

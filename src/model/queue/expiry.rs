@@ -7,7 +7,8 @@
 //! [`Queue::expiries`] contains the following jobs, each with the time at which the upkeep must act:
 //!
 //! - a job with a TTL: when the TTL ends, or when the job's lease expires, if that is later,
-//! - a job in [`TreeId::Spent`] with a follower (AGAIN): when the lease expires, because the job becomes a dead letter.
+//! - a job in [`TreeId::ClaimedLast`] with a follower (AGAIN): when the lease expires, because the job becomes a dead
+//!   letter.
 
 use super::effect::{Effect, JobChange};
 use super::job::State;
@@ -33,16 +34,16 @@ impl Queue {
         let job = &self.jobs[slot];
         let time = job.node.time;
         match (job.node.tree, job.ttl()) {
-            (TreeId::Spent, _) if self.has_follower(slot) => time,
-            (TreeId::Spent | TreeId::Dead, _) | (_, None) => NEVER,
-            (TreeId::Claimed | TreeId::Retrying, Some(ttl)) => ttl.expires.max(time),
-            (TreeId::Recurring, Some(ttl)) => time::after_at_most(job.back_at(&self.settings), ttl.ttl),
+            (TreeId::ClaimedLast, _) if self.has_follower(slot) => time,
+            (TreeId::ClaimedLast | TreeId::Dead, _) | (_, None) => NEVER,
+            (TreeId::Claimed | TreeId::ClaimedBackoff, Some(ttl)) => ttl.expires.max(time),
+            (TreeId::ClaimedRecurring, Some(ttl)) => time::after_at_most(job.back_at(&self.settings), ttl.ttl),
             (_, Some(ttl)) => ttl.expires,
         }
     }
 
     /// Adds a job to `expiries`. Must be called after the job has moved to another tree, and after its follower
-    /// ([`super::again`]) has changed.
+    /// ([`super::followers`]) has changed.
     pub(super) fn link_expiry(&mut self, slot: u32) {
         let expiry = self.expiry(slot);
         if expiry != NEVER {
@@ -51,7 +52,7 @@ impl Queue {
     }
 
     /// Removes a job from `expiries`. Must be called before the job moves to another tree, and before its follower
-    /// ([`super::again`]) changes.
+    /// ([`super::followers`]) changes.
     pub(super) fn unlink_expiry(&mut self, slot: u32) {
         if !self.expiries.is_empty() {
             self.expiries.remove(&(self.expiry(slot), slot));
@@ -103,7 +104,7 @@ impl Queue {
             if expiry > at {
                 return dropped;
             }
-            if self.jobs[slot].node.tree == TreeId::Spent {
+            if self.jobs[slot].node.tree == TreeId::ClaimedLast {
                 self.carry_out(slot, at, JobChange::Follow, &mut sink);
             } else {
                 self.expire(slot, at, &mut sink);

@@ -36,11 +36,11 @@ impl State {
     }
 }
 
-/// A flag in the last byte of [`JobNode::high`]: the job has a note. Times do not use this bit.
-const NOTED: u8 = 0x80;
+/// A flag in the last byte of [`JobNode::high`]: the job has [`Extras`]. Times do not use this bit.
+const HAS_EXTRAS: u8 = 0x80;
 /// A flag in the last byte of [`JobNode::high`]: the job has a group.
 const GROUPED: u8 = 0x40;
-const FLAGS: u8 = NOTED | GROUPED;
+const FLAGS: u8 = HAS_EXTRAS | GROUPED;
 
 /// EVERY: after an ACK, the job waits for its next occurrence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -262,12 +262,12 @@ impl Job {
         self.node.high = [a, b, c | self.node.high[2] & FLAGS];
     }
 
-    pub fn is_noted(&self) -> bool {
-        self.is(NOTED)
+    pub fn has_extras(&self) -> bool {
+        self.is(HAS_EXTRAS)
     }
 
-    pub fn set_noted(&mut self, noted: bool) {
-        self.set_flag(NOTED, noted);
+    pub fn set_has_extras(&mut self, with_extras: bool) {
+        self.set_flag(HAS_EXTRAS, with_extras);
     }
 
     /// Whether the job has no attempt left.
@@ -291,9 +291,9 @@ impl Job {
     /// Returns the tree that the job enters when a worker claims it.
     pub fn claimed_tree(&self, settings: &Settings) -> TreeId {
         match (self.exhausted(), self.recurrence()) {
-            (true, Some(_)) => TreeId::Recurring,
-            (true, None) => TreeId::Spent,
-            (false, _) if settings.backoff(self.attempts) > 0 => TreeId::Retrying,
+            (true, Some(_)) => TreeId::ClaimedRecurring,
+            (true, None) => TreeId::ClaimedLast,
+            (false, _) if settings.backoff(self.attempts) > 0 => TreeId::ClaimedBackoff,
             (false, _) => TreeId::Claimed,
         }
     }
@@ -322,14 +322,14 @@ impl Job {
     }
 
     /// Whether the job's lease has expired and no effect has moved the job since then.
-    pub fn is_lapsed(&self, now: Millis) -> bool {
+    pub fn is_lease_expired(&self, now: Millis) -> bool {
         TreeId::OF_LEASES.contains(&self.node.tree) && self.node.time <= now
     }
 
     /// Whether a recurring job waits for its next run because the lease of its last allowed attempt has expired.
     /// Returns false once an effect has moved the job to another tree.
     pub fn has_missed(&self, now: Millis) -> bool {
-        self.node.tree == TreeId::Recurring && self.node.time <= now
+        self.node.tree == TreeId::ClaimedRecurring && self.node.time <= now
     }
 
     /// Returns the time of the last claim. 0: never, or unknown. `extras` contain this time if the token does not.

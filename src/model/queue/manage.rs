@@ -10,7 +10,7 @@ use super::{MAX_NOW, MAX_TIME, Millis, Queue};
 /// The maximum number of jobs or groups that a change of settings may update. That many updates take tens of
 /// milliseconds. A change of AGING or ORDERED updates all jobs. A change of BACKOFF or JITTER updates the claimed jobs
 /// that have attempts left. A change of GROUPCONCURRENCY or GROUPRATE updates all groups with jobs.
-pub const MOST_TOUCHED: usize = 100_000;
+pub const MAX_CONFIG_UPDATES: usize = 100_000;
 
 impl Queue {
     /// Removes a job in any state. Returns `None` if there is no job with this ID. O(log n).
@@ -94,7 +94,7 @@ impl Queue {
         }
     }
 
-    /// Whether a change to these settings would update more than [`MOST_TOUCHED`] jobs or groups.
+    /// Whether a change to these settings would update more than [`MAX_CONFIG_UPDATES`] jobs or groups.
     pub fn is_too_long_for(&self, settings: &Settings) -> bool {
         let old = &self.settings;
         let mut touched = 0;
@@ -104,13 +104,13 @@ impl Queue {
             touched = self.groups.as_ref().map_or(0, |groups| groups.with_jobs());
         }
         if settings.backoffs() != old.backoffs() {
-            touched += (self.count_all(TreeId::Claimed) + self.count_all(TreeId::Retrying)) as usize;
+            touched += (self.count_all(TreeId::Claimed) + self.count_all(TreeId::ClaimedBackoff)) as usize;
         }
-        touched > MOST_TOUCHED
+        touched > MAX_CONFIG_UPDATES
     }
 
     /// Replaces the settings. Values out of range are clamped. Returns `None` if nothing changes. O(1), unless the
-    /// change updates jobs or groups ([`MOST_TOUCHED`]).
+    /// change updates jobs or groups ([`MAX_CONFIG_UPDATES`]).
     ///
     /// If RATE was off before, all its units are available. If RATE had another value before, taken units stay taken
     /// for at most one new window.

@@ -24,9 +24,9 @@
 //! | `Delayed` | due | delayed | ready |
 //! | `Upcoming` | due: the next occurrence (EVERY) | delayed | ready |
 //! | `Claimed` | deadline | claimed | ready |
-//! | `Retrying` | deadline | claimed | delayed by BACKOFF, then ready |
-//! | `Spent` | deadline | claimed, last attempt | dead |
-//! | `Recurring` | deadline | claimed, last attempt | delayed until the next occurrence (EVERY), then ready |
+//! | `ClaimedBackoff` | deadline | claimed | delayed by BACKOFF, then ready |
+//! | `ClaimedLast` | deadline | claimed, last attempt | dead |
+//! | `ClaimedRecurring` | deadline | claimed, last attempt | delayed until the next occurrence (EVERY), then ready |
 //! | `Dead` | when the job became a dead letter | dead | dead |
 //!
 //! Each node of a tree stores the size of its subtree, and which job of the subtree is served first. So walks down a
@@ -36,8 +36,8 @@
 //! - which ready job is served first,
 //! - when the next job becomes due.
 //!
-//! A job in `Retrying` or `Recurring` is also in a second tree, which is ordered by the time at which the job is due
-//! again ([`returns`]).
+//! A job in `ClaimedBackoff` or `ClaimedRecurring` is also in a second tree, which is ordered by the time at which the
+//! job is due again ([`due_entries`]).
 //!
 //! For each state, [`query::parts`] lists the trees that contain its jobs. For each tree, it says which jobs have the
 //! state: all, only jobs with a time up to `now`, or only the others. Every read of a state uses this list.
@@ -59,8 +59,8 @@
 //! # Expired jobs, and pushes behind a claim
 //!
 //! If the TTL of a job has ended, a claim or the upkeep drops the job with an effect ([`expiry`]). Until then, the job
-//! still counts as ready or delayed. A push with AGAIN can wait behind a claim ([`again`]). The effect that ends the
-//! claim makes this push a job.
+//! still counts as ready or delayed. A push with AGAIN can wait behind a claim ([`followers`]). The effect that ends
+//! the claim makes this push a job.
 //!
 //! # Times and limits
 //!
@@ -79,31 +79,31 @@
 //! | each job | a slot of 88, 10 in the index, and one allocation for ID and payload |
 //! | EVERY, TTL, or both | 32 in a second allocation |
 //! | a TTL | 24 in the set of jobs that expire |
-//! | a note, after a failure or a claim by a worker with a name | 70 and the texts |
-//! | a claimed job in `Retrying` or `Recurring` | 64, with a group 128 |
+//! | extras, after a failure or a claim by a worker with a name | 70 and the texts |
+//! | a claimed job in `ClaimedBackoff` or `ClaimedRecurring` | 64, with a group 128 |
 //!
 //! The memory of removed jobs is freed, whatever the order of removal (`model/chunks.rs`).
 
-mod again;
 mod claim;
 mod clean;
 mod codec;
+mod due_entries;
 mod effect;
 mod expiry;
+mod extras;
 mod field;
 mod finish;
+mod followers;
 mod groups;
 mod ids;
 mod job;
 mod manage;
 mod node;
-mod notes;
 mod priorities;
 mod push;
 mod query;
 mod rate;
 mod relocate;
-mod returns;
 mod settings;
 mod stats;
 #[cfg(test)]
@@ -114,7 +114,7 @@ mod view;
 mod wake;
 
 pub use claim::Claimed;
-pub use clean::Unreached;
+pub use clean::TooManyYoung;
 pub use effect::{Change, Effect, JobChange, Totals};
 pub use field::{Field, Notation};
 pub use finish::{Nack, NackOptions};
@@ -127,19 +127,19 @@ pub use rate::{Rate, Taken};
 pub use settings::Settings;
 pub use stats::{Counters, STORED_STATES};
 pub use transitions::Attempt;
-pub use view::{NoPage, Which};
+pub use view::{AfterError, JobFilter};
 
 use super::chunks::Chunks;
 use super::time::{MAX as MAX_TIME, Micros, Millis};
 use crate::model::index::Index;
-use again::Follower;
+use due_entries::DueEntry;
+use extras::OwnedExtras;
+use followers::Follower;
 use groups::Groups;
 use job::Job;
 use node::Roots;
-use notes::Note;
 use priorities::Priorities;
 use rate::RateLog;
-use returns::Return;
 use std::collections::{BTreeMap, BTreeSet};
 use tree::ServingOrder;
 
@@ -157,23 +157,23 @@ const MAX_TOKEN: u64 = 1 << 62;
 #[derive(Clone, Debug, Default)]
 pub struct Queue {
     jobs: Chunks<Job>,
-    /// The keys of `notes` and `followers` are push numbers of jobs, because the slot of a job can change. The maps are
+    /// The keys of `extras` and `followers` are push numbers of jobs, because the slot of a job can change. The maps are
     /// B-trees, because a hash table would not grow and shrink in small steps.
-    notes: BTreeMap<u64, Note>,
+    extras: BTreeMap<u64, OwnedExtras>,
     followers: BTreeMap<u64, Follower>,
     /// Each entry is the time at which the upkeep must act on a job, and the slot of this job ([`expiry`]).
     expiries: BTreeSet<(Millis, u32)>,
     index: Index,
     /// The trees of the jobs without a group.
     roots: Roots,
-    returns: Chunks<Return>,
+    due_entries: Chunks<DueEntry>,
     settings: Settings,
     rate_log: RateLog,
     counters: Counters,
     last_token: u64,
     last_id: AutoId,
     next_seq: u64,
-    /// The heap memory of the elements of `jobs`, `notes` and `followers`, in bytes.
+    /// The heap memory of the elements of `jobs`, `extras` and `followers`, in bytes.
     owned_bytes: usize,
     priorities: Priorities,
     /// `None` if no job has a group, no group is held, and GROUPCONCURRENCY, GROUPRATE and ORDERED are off.
@@ -211,10 +211,10 @@ impl Queue {
         size_of::<Self>()
             + self.jobs.bytes()
             + self.index.bytes()
-            + self.returns.bytes()
+            + self.due_entries.bytes()
             + self.owned_bytes
             + self.len() * ALLOCATION
-            + tree::<(u64, Note)>(self.notes.len())
+            + tree::<(u64, OwnedExtras)>(self.extras.len())
             + tree::<(u64, Follower)>(self.followers.len())
             + tree::<(Millis, u32)>(self.expiries.len())
             + self.rate_log.bytes()

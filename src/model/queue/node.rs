@@ -17,20 +17,22 @@ pub(super) enum TreeId {
     /// The job is claimed and has attempts left, and BACKOFF is off. When the lease expires, the job is due again.
     Claimed = 2,
     /// The job is claimed, and this is its last attempt. When the lease expires, the job becomes a dead letter.
-    Spent = 3,
+    ClaimedLast = 3,
     Dead = 4,
     /// The job is claimed and has attempts left, and BACKOFF is on. When the lease expires, the job waits for the delay
-    /// of BACKOFF ([`super::returns`]).
-    Retrying = 5,
+    /// of BACKOFF ([`super::due_entries`]).
+    ClaimedBackoff = 5,
     /// The job is recurring and claimed, and this is the last attempt of its occurrence. When the lease expires, the
     /// job waits for its next occurrence.
-    Recurring = 6,
+    ClaimedRecurring = 6,
     /// The job is recurring and waits for an occurrence. With ORDERED, such a job does not block its group.
     Upcoming = 7,
-    /// The second tree of the jobs in `Retrying`, ordered by the time at which they are due again ([`super::returns`]).
-    Retries = 8,
-    /// Has an entry for each job in `Recurring`, ordered by the time of the job's next occurrence ([`super::returns`]).
-    Recurrences = 9,
+    /// The second tree of the jobs in `ClaimedBackoff`, ordered by the time at which they are due again
+    /// ([`super::due_entries`]).
+    BackoffDue = 8,
+    /// Has an entry for each job in `ClaimedRecurring`, ordered by the time of the job's next occurrence
+    /// ([`super::due_entries`]).
+    RecurringDue = 9,
 }
 
 impl TreeId {
@@ -38,48 +40,49 @@ impl TreeId {
         TreeId::Ready,
         TreeId::Delayed,
         TreeId::Claimed,
-        TreeId::Spent,
+        TreeId::ClaimedLast,
         TreeId::Dead,
-        TreeId::Retrying,
-        TreeId::Recurring,
+        TreeId::ClaimedBackoff,
+        TreeId::ClaimedRecurring,
         TreeId::Upcoming,
     ];
-    pub const OF_RETURNS: [TreeId; 2] = [TreeId::Retries, TreeId::Recurrences];
-    pub const OF_LEASES: [TreeId; 4] = [TreeId::Claimed, TreeId::Spent, TreeId::Retrying, TreeId::Recurring];
+    pub const OF_DUE_ENTRIES: [TreeId; 2] = [TreeId::BackoffDue, TreeId::RecurringDue];
+    pub const OF_LEASES: [TreeId; 4] =
+        [TreeId::Claimed, TreeId::ClaimedLast, TreeId::ClaimedBackoff, TreeId::ClaimedRecurring];
 
     /// Returns two states of a job in this tree: before and after its due time or deadline, which orders the tree. The
-    /// first is also the stored state. In [`TreeId::Retrying`] and [`TreeId::Recurring`], the job is delayed between
-    /// these two states, until [`Job::back_at`](super::job::Job::back_at).
+    /// first is also the stored state. In [`TreeId::ClaimedBackoff`] and [`TreeId::ClaimedRecurring`], the job is
+    /// delayed between these two states, until [`Job::back_at`](super::job::Job::back_at).
     pub fn states(self) -> (State, State) {
         match self {
             TreeId::Ready => (State::Ready, State::Ready),
-            TreeId::Delayed | TreeId::Upcoming | TreeId::Retries | TreeId::Recurrences => {
+            TreeId::Delayed | TreeId::Upcoming | TreeId::BackoffDue | TreeId::RecurringDue => {
                 (State::Delayed, State::Ready)
             }
-            TreeId::Claimed | TreeId::Retrying | TreeId::Recurring => (State::Claimed, State::Ready),
-            TreeId::Spent => (State::Claimed, State::Dead),
+            TreeId::Claimed | TreeId::ClaimedBackoff | TreeId::ClaimedRecurring => (State::Claimed, State::Ready),
+            TreeId::ClaimedLast => (State::Claimed, State::Dead),
             TreeId::Dead => (State::Dead, State::Dead),
         }
     }
 
-    /// Returns the second tree in which the jobs of this tree have entries ([`super::returns`]), if there is one.
+    /// Returns the second tree in which the jobs of this tree have entries ([`super::due_entries`]), if there is one.
     pub fn second(self) -> Option<TreeId> {
         match self {
-            TreeId::Retrying => Some(TreeId::Retries),
-            TreeId::Recurring => Some(TreeId::Recurrences),
+            TreeId::ClaimedBackoff => Some(TreeId::BackoffDue),
+            TreeId::ClaimedRecurring => Some(TreeId::RecurringDue),
             _ => None,
         }
     }
 
-    /// Whether the items of this tree are not jobs, but entries that refer to jobs ([`super::returns`]).
-    pub fn is_of_returns(self) -> bool {
-        matches!(self, TreeId::Retries | TreeId::Recurrences)
+    /// Whether the items of this tree are not jobs, but entries that refer to jobs ([`super::due_entries`]).
+    pub fn is_of_due_entries(self) -> bool {
+        matches!(self, TreeId::BackoffDue | TreeId::RecurringDue)
     }
 
     /// Whether this tree stores the serving order of its jobs. The other trees contain dead letters, or claimed jobs
     /// without an attempt left.
     pub fn is_served(self) -> bool {
-        !matches!(self, TreeId::Spent | TreeId::Dead | TreeId::Recurring)
+        !matches!(self, TreeId::ClaimedLast | TreeId::Dead | TreeId::ClaimedRecurring)
     }
 }
 

@@ -2,10 +2,10 @@
 //! or finding the one to serve first, takes O(log n). Listing them takes O(log n) per job.
 
 use super::Millis;
+use super::due_entries::DueEntry;
 use super::groups::Member;
 use super::job::{Job, State};
 use super::node::{JobNode, Links, TreeId};
-use super::returns::Return;
 use super::tree::{self, Item, OrderKey, Rank, ServingOrder, key};
 use crate::model::chunks::{Chunks, NIL};
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ pub(super) enum Part {
 }
 
 /// Returns the trees with jobs in a state, and the part of each tree that contains these jobs. For [`State::Delayed`],
-/// the parts of `Retries` and `Recurrences` also contain claimed jobs.
+/// the parts of `BackoffDue` and `RecurringDue` also contain claimed jobs.
 pub(super) fn parts(state: State) -> &'static [(TreeId, Part)] {
     match state {
         State::Ready => &[
@@ -28,22 +28,22 @@ pub(super) fn parts(state: State) -> &'static [(TreeId, Part)] {
             (TreeId::Delayed, Part::Until),
             (TreeId::Claimed, Part::Until),
             (TreeId::Upcoming, Part::Until),
-            (TreeId::Retries, Part::Until),
-            (TreeId::Recurrences, Part::Until),
+            (TreeId::BackoffDue, Part::Until),
+            (TreeId::RecurringDue, Part::Until),
         ],
         State::Delayed => &[
             (TreeId::Delayed, Part::After),
             (TreeId::Upcoming, Part::After),
-            (TreeId::Retries, Part::After),
-            (TreeId::Recurrences, Part::After),
+            (TreeId::BackoffDue, Part::After),
+            (TreeId::RecurringDue, Part::After),
         ],
         State::Claimed => &[
             (TreeId::Claimed, Part::After),
-            (TreeId::Spent, Part::After),
-            (TreeId::Retrying, Part::After),
-            (TreeId::Recurring, Part::After),
+            (TreeId::ClaimedLast, Part::After),
+            (TreeId::ClaimedBackoff, Part::After),
+            (TreeId::ClaimedRecurring, Part::After),
         ],
-        State::Dead => &[(TreeId::Dead, Part::All), (TreeId::Spent, Part::Until)],
+        State::Dead => &[(TreeId::Dead, Part::All), (TreeId::ClaimedLast, Part::Until)],
     }
 }
 
@@ -58,7 +58,7 @@ pub(super) struct JobTree<'a> {
 pub(super) enum JobItems<'a> {
     Jobs(&'a Chunks<Job>),
     Members(&'a Chunks<Member>),
-    Returns(&'a Chunks<Return>),
+    DueEntries(&'a Chunks<DueEntry>),
 }
 
 /// Binds `$items` to the items of a [`JobTree`], whatever their type, and evaluates `$result`.
@@ -67,7 +67,7 @@ macro_rules! read {
         match $tree.items {
             JobItems::Jobs($items) => $result,
             JobItems::Members($items) => $result,
-            JobItems::Returns($items) => $result,
+            JobItems::DueEntries($items) => $result,
         }
     };
 }
@@ -125,15 +125,15 @@ impl<'a> JobTree<'a> {
     }
 
     /// Lists the key and the job of each item in a part of this tree, in the order of the keys. The list begins after
-    /// the key `behind`, which need not be the key of an item. In a tree of [`TreeId::OF_RETURNS`], [`Part::After`]
+    /// the key `behind`, which need not be the key of an item. In a tree of [`TreeId::OF_DUE_ENTRIES`], [`Part::After`]
     /// leaves out the jobs whose leases have not expired.
     pub fn list(self, part: Part, now: Millis, behind: Option<OrderKey>) -> List<'a> {
         let behind = if part == Part::After { behind.max(Some((now, i32::MAX, u64::MAX))) } else { behind };
         let is_in = move |&((time, ..), _): &(OrderKey, u32)| part != Part::Until || time <= now;
-        if let (JobItems::Returns(items), Part::After) = (self.items, part) {
-            let returns = ByTime::with_leases_until(items, self.root, behind, now);
-            let returns = returns.filter(move |(_, it)| it.deadline <= now);
-            return Box::new(returns.map(|(_, it)| (key(it.node()), it.job)));
+        if let (JobItems::DueEntries(items), Part::After) = (self.items, part) {
+            let due_entries = ByTime::with_leases_until(items, self.root, behind, now);
+            let due_entries = due_entries.filter(move |(_, it)| it.deadline <= now);
+            return Box::new(due_entries.map(|(_, it)| (key(it.node()), it.job)));
         }
         read!(self, |items| {
             let listed = ByTime::of(items, self.root, behind).map(|(n, item)| (key(item.node()), item.job(n)));

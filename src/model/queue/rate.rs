@@ -25,13 +25,13 @@ pub struct Rate {
 }
 
 impl Rate {
-    fn on_grid(self, at: Millis) -> Millis {
+    fn rounded(self, at: Millis) -> Millis {
         if self.limit <= EXACT { at } else { at.next_multiple_of(self.window.div_ceil(EXACT)) }
     }
 
     /// Returns the time at which a unit that is taken at `now` becomes available again.
     pub(super) fn horizon(self, now: Millis) -> Millis {
-        self.on_grid(now + self.window)
+        self.rounded(now + self.window)
     }
 }
 
@@ -132,7 +132,7 @@ impl RateLog {
     /// Adapts the log to `rate`, a new setting. Each unit becomes available again after at most one window of `rate`.
     pub fn adopt(&mut self, rate: Rate, now: Millis) {
         for t in std::mem::take(&mut self.taken) {
-            self.add(rate.on_grid(t.back_at), t.units);
+            self.add(rate.rounded(t.back_at), t.units);
         }
         self.settle(rate, now);
     }

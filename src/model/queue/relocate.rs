@@ -1,5 +1,5 @@
 //! Moves the memory of a queue for defragmentation: jobs and their bodies, the index, the members of groups, and the
-//! entries of claimed jobs that are due again after a delay ([`super::returns`]).
+//! entries of claimed jobs that are due again after a delay ([`super::due_entries`]).
 
 use super::Queue;
 use super::groups::Groups;
@@ -12,8 +12,8 @@ impl Relocate for Queue {
         let index = &mut self.index;
         let mut none = [];
         let members = self.groups.as_deref_mut().map_or(none.as_mut_slice(), Groups::member_chunks_mut);
-        let returns = self.returns.chunks_mut();
-        let steps = [jobs.len(), index.relocations(), members.len(), returns.len()];
+        let due_entries = self.due_entries.chunks_mut();
+        let steps = [jobs.len(), index.relocations(), members.len(), due_entries.len()];
         in_steps(from, steps.iter().sum(), mover, |step, mover| {
             if step < steps[0] {
                 mover.vec(&mut jobs[step]);
@@ -23,7 +23,7 @@ impl Relocate for Queue {
             } else if step < steps[0] + steps[1] + steps[2] {
                 mover.vec(&mut members[step - steps[0] - steps[1]]);
             } else {
-                mover.vec(&mut returns[step - steps[0] - steps[1] - steps[2]]);
+                mover.vec(&mut due_entries[step - steps[0] - steps[1] - steps[2]]);
             }
         })
     }

@@ -85,7 +85,7 @@ impl Queue {
         let mut totals = self.counters;
         let expired = |trees| self.count_in(None, trees, Part::Until, now);
         totals.expired_leases = totals.expired_leases.saturating_add(expired(&TreeId::OF_LEASES));
-        totals.missed = totals.missed.saturating_add(expired(&[TreeId::Recurring]));
+        totals.missed = totals.missed.saturating_add(expired(&[TreeId::ClaimedRecurring]));
         let [ready, delayed, claimed, dead] = State::ALL.map(|state| self.count(now, state));
         Stats { ready, delayed, claimed, dead, totals, oldest_ready: self.oldest_ready(now) }
     }
@@ -104,14 +104,14 @@ impl Queue {
         [
             count(TreeId::Ready),
             count(TreeId::Delayed) + count(TreeId::Upcoming),
-            count(TreeId::Claimed) + count(TreeId::Retrying) + count(TreeId::Recurring),
-            count(TreeId::Spent),
+            count(TreeId::Claimed) + count(TreeId::ClaimedBackoff) + count(TreeId::ClaimedRecurring),
+            count(TreeId::ClaimedLast),
             count(TreeId::Dead),
         ]
     }
 
-    /// Returns the earliest due time of all jobs that are or will be ready. The due time of a claimed job is the time at
-    /// which the job is due again. O(log n).
+    /// Returns the earliest due time of all jobs that are or will be ready. The due time of a claimed job is the time
+    /// at which the job is due again. O(log n).
     pub fn first_due(&self) -> Option<Millis> {
         self.oldest_ready(NEVER)
     }

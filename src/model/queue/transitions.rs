@@ -48,7 +48,7 @@ impl Queue {
         }
         if let Some(old) = same {
             tick(&mut self.counters.replaced);
-            self.revoke(old, at);
+            self.count_revoked(old, at);
         }
         if let Some(auto) = auto {
             self.last_id = self.last_id.max(auto);
@@ -69,7 +69,7 @@ impl Queue {
         self.next_seq += 1;
         tick(&mut self.counters.pushed);
         let tree = job.due_tree(job.node.time, at);
-        self.wake_group(new.group, at);
+        self.update_idle_rate(new.group, at);
         self.insert(job, new.group, tree);
         if let Some(until) = held_until {
             self.hold_group(new.group, until);
@@ -98,7 +98,7 @@ impl Queue {
                 match again {
                     None => self.leave(slot, at),
                     Some(due) => {
-                        self.lapse(slot, at);
+                        self.unlink_for_change(slot, at);
                         self.begin_again(slot, at, due);
                     }
                 }
@@ -127,7 +127,7 @@ impl Queue {
                         tick(&mut self.counters.missed);
                     }
                     self.recur(slot, due);
-                    self.push_again(slot);
+                    self.assign_push_number(slot);
                 }
                 self.make_due(slot, at, due);
             }
@@ -152,14 +152,14 @@ impl Queue {
             }
             JobChange::Revive if state == State::Dead => {
                 tick(&mut self.counters.redriven);
-                self.lapse(slot, at);
+                self.unlink_for_change(slot, at);
                 self.jobs[slot].attempts = 0;
                 self.jobs[slot].count_ttl_from(at);
                 self.make_due(slot, at, at);
             }
             JobChange::Cancel => {
                 tick(&mut self.counters.cancelled);
-                self.revoke(slot, at);
+                self.count_revoked(slot, at);
                 self.leave(slot, at);
             }
             JobChange::Clean if state != State::Claimed => {
@@ -187,13 +187,13 @@ impl Queue {
         let job = &mut self.jobs[slot];
         job.token = token;
         job.attempts = job.attempts.saturating_add(1);
-        let (is_noted, tree) = (job.is_noted(), job.claimed_tree(&self.settings));
+        let (has_extras, tree) = (job.has_extras(), job.claimed_tree(&self.settings));
         let claimed = if token / 1000 == at { 0 } else { at };
-        if is_noted || claimed != 0 || !worker.is_empty() {
-            self.edit_note(slot, |note| {
-                note.claimed = claimed;
-                note.set_since(0);
-                note.set_words(Some(worker), None);
+        if has_extras || claimed != 0 || !worker.is_empty() {
+            self.edit_extras(slot, |extras| {
+                extras.claimed = claimed;
+                extras.set_since(0);
+                extras.set_words(Some(worker), None);
             });
         }
         self.put(slot, tree, deadline);
@@ -203,18 +203,18 @@ impl Queue {
     fn give_back(&mut self, slot: u32, at: Millis, is_free: bool, error: &[u8]) {
         tick(&mut self.counters.nacked);
         self.count_if_late(slot, at);
-        self.lapse(slot, at);
+        self.unlink_for_change(slot, at);
         if is_free {
             let job = &mut self.jobs[slot];
             job.attempts = job.attempts.saturating_sub(1);
             self.wait_since(slot, at);
         }
         if !is_free || !error.is_empty() {
-            self.edit_note(slot, |note| {
+            self.edit_extras(slot, |extras| {
                 if !is_free {
-                    note.failed = at;
+                    extras.failed = at;
                 }
-                note.set_words(None, Some(error).filter(|error| !error.is_empty()));
+                extras.set_words(None, Some(error).filter(|error| !error.is_empty()));
             });
         }
     }
@@ -233,7 +233,7 @@ impl Queue {
         tick(&mut self.counters.recurred);
         self.wait_since(slot, at);
         self.recur(slot, due);
-        self.push_again(slot);
+        self.assign_push_number(slot);
         self.make_due(slot, at, due);
     }
 
@@ -253,10 +253,10 @@ impl Queue {
         let job = &self.jobs[slot];
         // If the lease has expired, the job is due at the deadline, or later ([`Job::back_at`]).
         let (tree, time) = (job.node.tree, due.unwrap_or(self.due_of(slot, at)));
-        let (is_moved, has_missed) = (due.is_some() || job.is_lapsed(at), job.has_missed(at));
+        let (is_moved, has_missed) = (due.is_some() || job.is_lease_expired(at), job.has_missed(at));
         self.pass(slot, at);
         if has_missed {
-            self.push_again(slot);
+            self.assign_push_number(slot);
         }
         change(self, time);
         let tree = if is_moved { self.jobs[slot].due_tree(time, at) } else { tree };
@@ -287,7 +287,7 @@ impl Queue {
     /// Makes the `count` oldest dead letters ready. If `group` is a name, takes only dead letters of this group.
     pub(super) fn revive_oldest(&mut self, at: Millis, group: Option<&[u8]>, count: u64) {
         for _ in 0..count {
-            let slot = self.longest_dead(group.map(|name| self.roots_of(name)), at);
+            let slot = self.oldest_dead_letter(group.map(|name| self.roots_of(name)), at);
             if slot == NIL {
                 return;
             }
@@ -300,7 +300,7 @@ impl Queue {
     pub(super) fn set(&mut self, at: Millis, settings: Settings) {
         let mut claimed: Vec<u32> = Vec::new();
         if settings.backoffs() != self.settings.backoffs() {
-            let trees = [TreeId::Claimed, TreeId::Retrying].into_iter().flat_map(|id| self.trees(None, id));
+            let trees = [TreeId::Claimed, TreeId::ClaimedBackoff].into_iter().flat_map(|id| self.trees(None, id));
             let slots = trees.flat_map(|tree| tree.list(Part::All, at, None)).map(|(_, slot)| slot);
             // A job that is ready after its lease has expired stays ready, whatever the new BACKOFF is.
             let (ready, others): (Vec<_>, _) = slots.partition(|&slot| self.state_of(slot, at) == State::Ready);
@@ -326,21 +326,21 @@ impl Queue {
             self.adopt_in_groups(at, &old);
         }
         for slot in claimed {
-            self.touch(self.jobs[slot].member());
+            self.update_group_times_of(self.jobs[slot].member());
         }
     }
 
     /// Updates the trees of a group after a change of the serving order. O(n).
     pub(super) fn rerank(&mut self, roots: Roots, order: ServingOrder) {
         roots.of_jobs().for_each(|root| tree::rerank(&mut self.jobs, root, order));
-        TreeId::OF_RETURNS.into_iter().for_each(|tree| tree::rerank(&mut self.returns, roots[tree], order));
+        TreeId::OF_DUE_ENTRIES.into_iter().for_each(|tree| tree::rerank(&mut self.due_entries, roots[tree], order));
     }
 
     /// If the queue is ORDERED, gives a recurring job a new push number for its next occurrence.
-    fn push_again(&mut self, slot: u32) {
+    fn assign_push_number(&mut self, slot: u32) {
         if self.settings.ordered && self.has_push_numbers() {
             let earlier = std::mem::replace(&mut self.jobs[slot].node.seq, self.next_seq);
-            self.notes.remove(&earlier).map(|note| self.notes.insert(self.next_seq, note));
+            self.extras.remove(&earlier).map(|extras| self.extras.insert(self.next_seq, extras));
             self.followers.remove(&earlier).map(|follower| self.followers.insert(self.next_seq, follower));
             self.next_seq += 1;
         }
@@ -352,22 +352,22 @@ impl Queue {
         self.put(slot, self.jobs[slot].due_tree(due, at), due);
     }
 
-    /// Notes that the job has waited since `at`. A job that has waited since its push needs no note.
+    /// Notes that the job has waited since `at`. A job that has waited since its push needs no extras.
     fn wait_since(&mut self, slot: u32, at: Millis) {
         let job = &self.jobs[slot];
         let since = if at > job.created() { at } else { 0 };
-        if since != 0 || job.is_noted() {
-            self.edit_note(slot, |note| note.set_since(since));
+        if since != 0 || job.has_extras() {
+            self.edit_extras(slot, |extras| extras.set_since(since));
         }
     }
 
-    /// Ends the token of a job. The token contains the time of the claim, so this time moves to the job's note.
+    /// Ends the token of a job. The token contains the time of the claim, so this time moves to the job's extras.
     fn end_token(&mut self, slot: u32) {
         let job = &self.jobs[slot];
         if job.token != 0 {
             let claimed = job.claimed(self.extras(job));
             self.jobs[slot].token = 0;
-            self.edit_note(slot, |note| note.claimed = claimed);
+            self.edit_extras(slot, |extras| extras.claimed = claimed);
         }
     }
 
@@ -382,27 +382,28 @@ impl Queue {
     /// Removes a job from its trees before a change. After the change, the caller adds the job to a tree with
     /// [`put`](Self::put). If the job's lease has expired, counts the expired lease, and stores the deadline as the
     /// time of the last failure.
-    fn lapse(&mut self, slot: u32, at: Millis) {
+    fn unlink_for_change(&mut self, slot: u32, at: Millis) {
         self.unlink(slot);
-        if self.count_lapse(slot, at) {
+        if self.count_expired_lease(slot, at) {
             let deadline = self.jobs[slot].node.time;
-            self.edit_note(slot, |note| note.failed = deadline);
+            self.edit_extras(slot, |extras| extras.failed = deadline);
         }
     }
 
-    /// Calls [`lapse`](Self::lapse). If a recurring job has no attempt left and its lease has expired, also moves the
-    /// job to its next due time (EVERY). ACK and NACK call only `lapse`, because they end the attempt themselves.
+    /// Calls [`unlink_for_change`](Self::unlink_for_change). If a recurring job has no attempt left and its lease has
+    /// expired, also moves the job to its next due time (EVERY). ACK and NACK call only `unlink_for_change`, because
+    /// they end the attempt themselves.
     fn pass(&mut self, slot: u32, at: Millis) {
         let next = self.jobs[slot].has_missed(at).then(|| self.due_of(slot, at));
-        self.lapse(slot, at);
+        self.unlink_for_change(slot, at);
         if let Some(next) = next {
             self.recur(slot, next);
         }
     }
 
-    fn count_lapse(&mut self, slot: u32, at: Millis) -> bool {
+    fn count_expired_lease(&mut self, slot: u32, at: Millis) -> bool {
         let job = &self.jobs[slot];
-        let (has_lapsed, has_missed) = (job.is_lapsed(at), job.has_missed(at));
+        let (has_lapsed, has_missed) = (job.is_lease_expired(at), job.has_missed(at));
         if has_lapsed {
             tick(&mut self.counters.expired_leases);
         }
@@ -413,7 +414,7 @@ impl Queue {
     }
 
     /// Counts a revoked claim if the job is claimed. Must be called before the job is replaced or cancelled.
-    fn revoke(&mut self, slot: u32, at: Millis) {
+    fn count_revoked(&mut self, slot: u32, at: Millis) {
         if self.state_of(slot, at) == State::Claimed {
             tick(&mut self.counters.revoked);
         }
@@ -459,8 +460,8 @@ impl Queue {
     /// Removes a job, and the push that waits behind it. The job in the last slot moves to the free slot, so slots that
     /// the caller has stored become invalid.
     fn discard(&mut self, slot: u32, at: Millis) {
-        self.count_lapse(slot, at);
-        self.drop_note(slot);
+        self.count_expired_lease(slot, at);
+        self.drop_extras(slot);
         self.unlink(slot);
         self.drop_follower(slot);
         self.owned_bytes -= self.jobs[slot].owned_bytes();
@@ -478,7 +479,7 @@ impl Queue {
     /// Adds a job to a tree. The job must be in no tree.
     fn put(&mut self, slot: u32, tree: TreeId, time: Millis) {
         self.link(slot, tree, time);
-        self.touch(self.jobs[slot].member());
+        self.update_group_times_of(self.jobs[slot].member());
     }
 
     fn link(&mut self, slot: u32, tree: TreeId, time: Millis) {
@@ -487,13 +488,13 @@ impl Queue {
         self.priorities.enter(node.priority);
         self.change_tree(slot, |jobs, root, order| tree::insert(jobs, root, slot, order));
         self.link_member(slot);
-        self.link_return(slot);
+        self.link_due_entry(slot);
         self.link_expiry(slot);
     }
 
     fn unlink(&mut self, slot: u32) {
         self.priorities.leave(self.jobs[slot].node.priority);
-        self.unlink_return(slot);
+        self.unlink_due_entry(slot);
         self.unlink_expiry(slot);
         self.change_tree(slot, |jobs, root, order| tree::remove(jobs, root, slot, order));
         self.unlink_member(slot);

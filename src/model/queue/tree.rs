@@ -2,8 +2,8 @@
 //!
 //! The tree is weight-balanced (Nievergelt and Reingold 1973, with the parameters of Hirai and Yamamoto 2011). The key
 //! is `(time, priority, seq)`. The links are in the items. Each item stores *aggregates* of its subtree: the size, and
-//! the *best* item, which is the one to serve first. An item of [`returns`](super::returns) also stores the earliest
-//! deadline of its subtree.
+//! the *best* item, which is the one to serve first. An item of [`due_entries`](super::due_entries) also stores the
+//! earliest deadline of its subtree.
 //!
 //! One walk down the tree splits the items with `time <= now` into O(log n) items and whole subtrees. Their aggregates
 //! give the number of all these items, and the best one. So no job has to move when it becomes due.
@@ -21,7 +21,7 @@ const DELTA: u64 = 3;
 /// weight. Otherwise, a double rotation is needed.
 const GAMMA: u64 = 2;
 
-/// An item of a tree: a `Job`, a `Group`, a `Member` or a `Return`.
+/// An item of a tree: a `Job`, a `Group`, a `Member` or a `DueEntry`.
 pub(super) trait Item: Sized + 'static {
     fn node(&self) -> &JobNode;
     fn node_mut(&mut self) -> &mut JobNode;

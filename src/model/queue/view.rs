@@ -14,7 +14,7 @@ use crate::model::chunks::NIL;
 pub(super) const MOST_PASSED: usize = 500;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoPage {
+pub enum AfterError {
     /// No job with the given ID is in the requested state and group.
     NotInState,
     /// The job with this ID is ready, but at least `MOST_PASSED` ready jobs come before it in the serving order.
@@ -23,16 +23,16 @@ pub enum NoPage {
 
 /// The jobs in a state, of one group or of all groups.
 #[derive(Clone, Copy, Debug)]
-pub struct Which<'g> {
+pub struct JobFilter<'g> {
     pub state: State,
     /// `None`: all groups. Empty: the jobs without a group.
     pub group: Option<&'g [u8]>,
 }
 
 #[cfg(test)]
-impl From<State> for Which<'_> {
+impl From<State> for JobFilter<'_> {
     fn from(state: State) -> Self {
-        Which { state, group: None }
+        JobFilter { state, group: None }
     }
 }
 
@@ -46,7 +46,9 @@ impl Queue {
     pub(super) fn count_of(&self, group: Option<&Roots>, now: Millis, state: State) -> u64 {
         let count = self.parts(group, state).map(|(tree, part)| tree.count(part, now)).sum::<u64>();
         match state {
-            State::Delayed => count - self.count_in(group, &[TreeId::Retrying, TreeId::Recurring], Part::After, now),
+            State::Delayed => {
+                count - self.count_in(group, &[TreeId::ClaimedBackoff, TreeId::ClaimedRecurring], Part::After, now)
+            }
             _ => count,
         }
     }
@@ -69,7 +71,8 @@ impl Queue {
     }
 
     pub(super) fn tree(&self, roots: &Roots, id: TreeId) -> JobTree<'_> {
-        let items = if id.is_of_returns() { JobItems::Returns(&self.returns) } else { JobItems::Jobs(&self.jobs) };
+        let items =
+            if id.is_of_due_entries() { JobItems::DueEntries(&self.due_entries) } else { JobItems::Jobs(&self.jobs) };
         JobTree { items, root: roots[id] }
     }
 
@@ -78,7 +81,7 @@ impl Queue {
     pub(super) fn trees(&self, group: Option<&Roots>, id: TreeId) -> impl Iterator<Item = JobTree<'_>> + use<'_> {
         let groups = self.groups.as_deref().filter(|_| group.is_none());
         let own = self.tree(group.unwrap_or(&self.roots), id);
-        std::iter::once(own).chain(groups.map(|groups| groups.tree_of_all(id, &self.returns)))
+        std::iter::once(own).chain(groups.map(|groups| groups.tree_of_all(id, &self.due_entries)))
     }
 
     /// Returns the trees with jobs in a state, and the part of each tree that contains these jobs ([`query::parts`]).
@@ -92,7 +95,7 @@ impl Queue {
         let own = *group.unwrap_or(&self.roots);
         let grouped = self.groups.as_deref().filter(|_| group.is_none()).into_iter();
         let grouped = grouped.flat_map(move |groups| {
-            let tree = move |id| groups.tree_of_all(id, &self.returns);
+            let tree = move |id| groups.tree_of_all(id, &self.due_entries);
             parts.clone().map(move |&(id, part)| (tree(id), part))
         });
         query::parts(state)
@@ -119,9 +122,9 @@ impl Queue {
     }
 
     /// Returns the oldest dead letter, or `NIL`. If `group` is `None`, searches all groups.
-    pub(super) fn longest_dead(&self, group: Option<&Roots>, now: Millis) -> u32 {
+    pub(super) fn oldest_dead_letter(&self, group: Option<&Roots>, now: Millis) -> u32 {
         let firsts = self.parts(group, State::Dead).filter_map(|(tree, part)| Some((tree.first()?, part)));
-        // A job in `Spent` is a dead letter only after its deadline.
+        // A job in `ClaimedLast` is a dead letter only after its deadline.
         let dead = firsts.filter(|&(((time, ..), _), part)| part == Part::All || time <= now);
         dead.map(|(first, _)| first).min().map_or(NIL, |(_, slot)| slot)
     }
@@ -143,7 +146,7 @@ impl Queue {
         let stored = self.record(job);
         let state = job.state(now, &self.settings);
         let expires = job.expires(now, &self.settings).filter(|_| state != State::Dead).unwrap_or(0);
-        let failed = if job.is_lapsed(now) { stored.time } else { stored.extras.failed };
+        let failed = if job.is_lease_expired(now) { stored.time } else { stored.extras.failed };
         Record {
             state,
             time: job.due(now, &self.settings),
@@ -179,7 +182,7 @@ impl Queue {
 
     /// Lists the jobs in a state: ready jobs in serving order, delayed jobs by due time, claimed jobs by deadline, dead
     /// letters by the time at which they became dead letters. O(log n) per job.
-    pub fn peek(&self, now: Millis, which: Which<'_>) -> Box<dyn Iterator<Item = Record<'_>> + '_> {
+    pub fn peek(&self, now: Millis, which: JobFilter<'_>) -> Box<dyn Iterator<Item = Record<'_>> + '_> {
         let now = now.min(MAX_NOW);
         let slots = match which.state {
             State::Ready => self.in_serving_order(now, which.group),
@@ -195,19 +198,19 @@ impl Queue {
     pub fn peek_after(
         &self,
         now: Millis,
-        which: Which<'_>,
+        which: JobFilter<'_>,
         id: &[u8],
-    ) -> Result<Box<dyn Iterator<Item = Record<'_>> + '_>, NoPage> {
+    ) -> Result<Box<dyn Iterator<Item = Record<'_>> + '_>, AfterError> {
         let now = now.min(MAX_NOW);
-        let Which { state, group } = which;
+        let JobFilter { state, group } = which;
         let is_in = |job: &Job| group.is_none_or(|group| self.group_name(job) == group);
         let slot = self.slot_of(id).filter(|&slot| self.state_of(slot, now) == state && is_in(&self.jobs[slot]));
-        let slot = slot.ok_or(NoPage::NotInState)?;
+        let slot = slot.ok_or(AfterError::NotInState)?;
         let mut slots;
         if state == State::Ready && !self.is_served_by_time(group) {
             slots = self.in_serving_order(now, group);
             if !slots.by_ref().take(MOST_PASSED).any(|other| other == slot) {
-                return Err(NoPage::TooFar);
+                return Err(AfterError::TooFar);
             }
         } else {
             let JobNode { priority, seq, .. } = self.jobs[slot].node;
@@ -234,7 +237,7 @@ impl Queue {
     pub(super) fn in_time_order<'a>(
         &'a self,
         now: Millis,
-        which: Which<'_>,
+        which: JobFilter<'_>,
         behind: Option<OrderKey>,
     ) -> Box<dyn Iterator<Item = u32> + 'a> {
         let group = which.group.map(|name| self.roots_of(name));

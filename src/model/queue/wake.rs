@@ -63,15 +63,16 @@ impl Queue {
         if is_free(next) { next } else { first_where(&is_free) }
     }
 
-    /// Returns the first time after `announced` at which a job becomes a dead letter because its lease expires. O(log n).
-    fn next_death(&self, announced: Millis) -> Option<Millis> {
-        self.first_where(None, TreeId::Spent, |time| time > announced)
+    /// Returns the first time after `announced` at which a job becomes a dead letter because its lease expires. O(log
+    /// n).
+    fn next_dead_letter(&self, announced: Millis) -> Option<Millis> {
+        self.first_where(None, TreeId::ClaimedLast, |time| time > announced)
     }
 
     /// Returns the number of jobs that became dead letters because their leases expired, after `announced` and up to
     /// `now`. O(log n).
-    pub fn deaths(&self, announced: Millis, now: Millis) -> u64 {
-        let expired = |at| self.count_in(None, &[TreeId::Spent], Part::Until, at);
+    pub fn new_dead_letters(&self, announced: Millis, now: Millis) -> u64 {
+        let expired = |at| self.count_in(None, &[TreeId::ClaimedLast], Part::Until, at);
         expired(now).saturating_sub(expired(announced))
     }
 
@@ -97,18 +98,22 @@ impl Queue {
     }
 
     /// Returns the time at which the upkeep must act next, or `None` if it need not act. Assumes that no command
-    /// changes the queue. The returned time can be before `now`. `announced`: the module has sent `zq.dead` for the dead
-    /// letters up to this time. O(log n).
+    /// changes the queue. The returned time can be before `now`. `announced`: the module has sent `zq.dead` for the
+    /// dead letters up to this time. O(log n).
     pub fn next_upkeep(&self, now: Millis, announced: Millis) -> Option<Millis> {
         let now = now.min(MAX_NOW);
         let (most, ttl) = (self.settings.deadlen, self.settings.deadttl);
         let is_crowded = most > 0 && self.count(now, State::Dead) > most;
-        // A job in `Spent` becomes a dead letter at its deadline. DEADTTL counts from that time.
-        let oldest = [TreeId::Dead, TreeId::Spent].into_iter().filter_map(|tree| self.first_time(None, tree));
+        // A job in `ClaimedLast` becomes a dead letter at its deadline. DEADTTL counts from that time.
+        let oldest = [TreeId::Dead, TreeId::ClaimedLast].into_iter().filter_map(|tree| self.first_time(None, tree));
         let ages = oldest.filter(|_| ttl > 0).map(|time| time.saturating_add(ttl));
         let forgotten = self.next_forgetting(now);
         let expired = self.first_expiry();
-        ages.chain(is_crowded.then_some(now)).chain(self.next_death(announced)).chain(forgotten).chain(expired).min()
+        ages.chain(is_crowded.then_some(now))
+            .chain(self.next_dead_letter(announced))
+            .chain(forgotten)
+            .chain(expired)
+            .min()
     }
 
     /// Returns the next time at which the upkeep must update the unit logs of groups ([`settle`](Self::settle)).

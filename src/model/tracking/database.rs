@@ -26,7 +26,7 @@ const BLOCK: u32 = 32;
 
 /// The tracking state of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum TrackingState {
     /// The key is not tracked.
     Unknown,
     Clean,
@@ -112,10 +112,10 @@ impl Database {
         Some(self.set(self.find(key)?).due)
     }
 
-    pub fn standing(&self, key: &[u8]) -> Standing {
+    pub fn tracking_state(&self, key: &[u8]) -> TrackingState {
         match self.find(key) {
-            None => Standing::Unknown,
-            Some(_) => self.dirty.get(key).map_or(Standing::Clean, |&ttl| Standing::Dirty(ttl)),
+            None => TrackingState::Unknown,
+            Some(_) => self.dirty.get(key).map_or(TrackingState::Clean, |&ttl| TrackingState::Dirty(ttl)),
         }
     }
 

@@ -24,7 +24,7 @@ use super::alarm::Alarm;
 use super::db_key::DbKey;
 use super::time::{self, Millis};
 use database::AT_ONCE;
-pub use database::{Database, NEVER, Standing};
+pub use database::{Database, NEVER, TrackingState};
 pub use pace::Pace;
 use std::collections::BTreeMap;
 
@@ -103,8 +103,8 @@ impl Tracking {
         self.databases.entry(number).or_default()
     }
 
-    pub fn standing(&self, database: i32, key: &[u8]) -> Standing {
-        self.databases.get(&database).map_or(Standing::Unknown, |database| database.standing(key))
+    pub fn tracking_state(&self, database: i32, key: &[u8]) -> TrackingState {
+        self.databases.get(&database).map_or(TrackingState::Unknown, |database| database.tracking_state(key))
     }
 
     /// Forgets the sets of one database. If `database` is `None`, forgets all sets.

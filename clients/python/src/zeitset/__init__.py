@@ -80,8 +80,8 @@ class Limiter(Bound[LimiterCalls]):
     The Redis key is `prefix`, name, ":", key. `timeout`: the longest time that a call may take, even if the client's
     own timeouts are longer. `unit`: the name of the units in header fields (default: requests). `remember`: the limiter
     remembers a denial until its `retry_after` has passed. Until then, the limiter denies calls for the same key that
-    cost as much or more, without asking the server. `ahead`: the most units that the limiter takes in one call, to hand
-    them out without asking the server.
+    cost as much or more, without asking the server. `ahead`: the limiter takes up to this many units in one call, and
+    hands them out later without asking the server.
     """
 
     def __init__(

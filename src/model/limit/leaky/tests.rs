@@ -7,7 +7,7 @@ use proptest::prelude::*;
 const START: Millis = 1_767_225_600_000;
 
 fn assess(limit: u64, window: Millis, now: Millis, cost: u64, stored: Option<Level>) -> Leaky {
-    Leaky::new(Call { policy: Policy { algorithm: Algorithm::Leaky, limit, window, grid: 1 }, now, cost }, stored)
+    Leaky::new(Call { policy: Policy { algorithm: Algorithm::Leaky, limit, window, precision: 1 }, now, cost }, stored)
 }
 
 #[derive(Clone, Debug, Default)]

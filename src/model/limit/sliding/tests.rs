@@ -111,7 +111,7 @@ impl Reference {
 
     fn comes_back(policy: Policy, now: Millis) -> Millis {
         let exact = now + policy.window;
-        if exact.is_multiple_of(policy.grid) { exact } else { exact - exact % policy.grid + policy.grid }
+        if exact.is_multiple_of(policy.precision) { exact } else { exact - exact % policy.precision + policy.precision }
     }
 
     fn in_use(&self, now: Millis) -> u64 {
@@ -163,8 +163,8 @@ impl Reference {
 
 const START: Millis = 1_767_225_600_000;
 
-fn sliding(limit: u64, window: Millis, grid: Millis) -> Policy {
-    Policy { algorithm: Algorithm::Sliding, limit, window, grid }
+fn sliding(limit: u64, window: Millis, precision: Millis) -> Policy {
+    Policy { algorithm: Algorithm::Sliding, limit, window, precision }
 }
 
 #[test]
@@ -188,14 +188,14 @@ fn five_in_a_window_then_none_until_the_first_comes_back() {
 fn the_default_grid_bounds_the_slots_and_the_delay() {
     for limit in [101, 1000, 1_000_000, MAX_UNITS] {
         for window in [1, 99, 150, 1000, 60_000, 86_400_000, 60_000_000_000] {
-            let grid = default_grid(limit, window);
-            let policy = sliding(limit, window, grid);
-            let live = usize::try_from(limit.min(window / grid + 1)).unwrap();
+            let precision = default_precision(limit, window);
+            let policy = sliding(limit, window, precision);
+            let live = usize::try_from(limit.min(window / precision + 1)).unwrap();
             assert!(policy.room_for(live + 2) <= 104, "{window}");
-            assert!((grid - 1) * 100 <= window, "at most 1 % late: {window}");
+            assert!((precision - 1) * 100 <= window, "at most 1 % late: {window}");
         }
     }
-    assert_eq!(default_grid(100, 86_400_000), 1);
+    assert_eq!(default_precision(100, 86_400_000), 1);
 }
 
 #[test]
@@ -204,8 +204,8 @@ fn the_largest_numbers_overflow_nowhere() {
     let mut key = Key::default();
     assert_eq!(key.check(policy, START, MAX_UNITS).charged_until, time::MAX);
     assert!(!key.check(policy, START, MAX_UNITS).allowed);
-    let grid = time::MAX - START;
-    assert_eq!(key.check(sliding(MAX_UNITS, grid, grid), START, 1).retry_after, Some(grid));
+    let precision = time::MAX - START;
+    assert_eq!(key.check(sliding(MAX_UNITS, precision, precision), START, 1).retry_after, Some(precision));
     let forced = key.call(policy, START, MAX_UNITS, true);
     assert_eq!(
         (forced.allowed, forced.remaining, forced.charged_until),
@@ -435,14 +435,14 @@ proptest! {
         limit in prop_oneof![1_u64..5, 1..=MAX_UNITS],
         window in prop_oneof![1_u64..5, 1..=time::MAX - START - 5],
         cost in prop_oneof![0_u64..5, 0..=MAX_UNITS],
-        grid in prop_oneof![1_u64..5, 1_u64..1_000_000_000],
+        precision in prop_oneof![1_u64..5, 1_u64..1_000_000_000],
     ) {
         let mut text = b"sliding:".to_vec();
         slots.iter().for_each(|(at, taken)| text.extend([at.to_le_bytes(), taken.to_le_bytes()].concat()));
         text.truncate(text.len() - cut.saturating_sub(16).min(text.len()));
         let Ok(ring) = Ring::parse(&text) else { return Ok(()) };
         prop_assert!(text.len() % 16 == 8 && ring.len() >= 2);
-        let policy = sliding(limit, window, grid.min(window));
+        let policy = sliding(limit, window, precision.min(window));
         if let Ok(assessed) = Sliding::new(Call { policy, now: START, cost }, Some(ring)) {
             prop_assert!(assessed.peek().remaining <= limit.cast_signed());
             for Assessment { verdict, update: change, .. } in [assessed.refuse(), assessed.charge()] {

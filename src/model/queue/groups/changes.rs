@@ -99,7 +99,7 @@ impl Queue {
                 groups.add_jobs(nameless, jobs);
             }
             self.groups = Some(groups);
-            self.touch(NIL);
+            self.update_group_times_of(NIL);
         }
         self.groups.as_mut().expect("they have just been made")
     }
@@ -135,18 +135,18 @@ impl Queue {
             groups.table[group].held_until = 0;
             groups.dequeue(group);
         }
-        self.touch_or_drop(group);
+        self.update_or_drop_group(group);
     }
 
     /// Updates a group that has lost a job or units. If the group has no job and no taken unit left, removes the group.
-    fn touch_or_drop(&mut self, group: u32) {
+    fn update_or_drop_group(&mut self, group: u32) {
         let Some(groups) = &mut self.groups else { return };
         let Group { jobs, log, .. } = &groups.table[group];
         if *jobs == 0 && log.back_at().is_none() {
             groups.drop_group(group);
             self.drop_groups();
         } else {
-            self.touch_group(group);
+            self.update_group_times(group);
         }
     }
 
@@ -177,7 +177,7 @@ impl Queue {
             let groups = self.groups_mut();
             let group = groups.named_or_new(name);
             groups.table[group].held_until = until;
-            self.touch_group(group);
+            self.update_group_times(group);
             self.drop_groups();
         }
         held_until.is_some()
@@ -204,14 +204,14 @@ impl Queue {
 
     /// Updates the times of a job's group ([`times_of`](Self::times_of)). Must be called after each change of the job.
     /// O(log n).
-    pub(in crate::model::queue) fn touch(&mut self, member: u32) {
+    pub(in crate::model::queue) fn update_group_times_of(&mut self, member: u32) {
         if let Some(groups) = &self.groups {
             let group = groups.group_of(member);
-            self.touch_group(group);
+            self.update_group_times(group);
         }
     }
 
-    fn touch_group(&mut self, group: u32) {
+    fn update_group_times(&mut self, group: u32) {
         let Some(groups) = &self.groups else { return };
         if group == NIL || groups.table[group].jobs == 0 {
             return;
@@ -255,7 +255,7 @@ impl Queue {
                 return forgotten;
             }
             groups.change_log(group, RateLog::clear);
-            self.touch_or_drop(group);
+            self.update_or_drop_group(group);
         }
         most
     }
@@ -275,7 +275,7 @@ impl Queue {
                 break;
             }
             groups.change_log(group, |log| log.settle(rate, at));
-            self.touch_group(group);
+            self.update_group_times(group);
             settled += 1;
         }
         settled
@@ -283,7 +283,7 @@ impl Queue {
 
     /// If the group has no jobs, applies the current GROUPRATE to its units in use. Must be called before the group
     /// gets a job.
-    pub(in crate::model::queue) fn wake_group(&mut self, name: &[u8], at: Millis) {
+    pub(in crate::model::queue) fn update_idle_rate(&mut self, name: &[u8], at: Millis) {
         let Some(groups) = &mut self.groups else { return };
         if let Some(&group) = groups.names.get(name)
             && groups.table[group].jobs == 0
@@ -339,7 +339,7 @@ impl Queue {
         let group = groups.named_or_new(name);
         let mut fits = false;
         groups.change_log(group, |log| fits = log.restore(taken));
-        self.touch_group(group);
+        self.update_group_times(group);
         fits
     }
 }

@@ -54,10 +54,10 @@ mod tests;
 pub(super) mod times;
 mod view;
 
+use super::due_entries::DueEntry;
 use super::node::{JobNode, Roots, TreeId};
 use super::query::{JobItems, JobTree};
 use super::rate::{Rate, RateLog};
-use super::returns::Return;
 use super::tree::Item;
 use super::{ALLOCATION, Millis, Queue, tree};
 use crate::model::chunks::{Chunks, NIL};
@@ -166,8 +166,9 @@ impl Groups {
     }
 
     /// Returns a tree of all jobs with a group.
-    pub fn tree_of_all<'a>(&'a self, id: TreeId, returns: &'a Chunks<Return>) -> JobTree<'a> {
-        let items = if id.is_of_returns() { JobItems::Returns(returns) } else { JobItems::Members(&self.members) };
+    pub fn tree_of_all<'a>(&'a self, id: TreeId, due_entries: &'a Chunks<DueEntry>) -> JobTree<'a> {
+        let items =
+            if id.is_of_due_entries() { JobItems::DueEntries(due_entries) } else { JobItems::Members(&self.members) };
         JobTree { items, root: self.roots[id] }
     }
 

@@ -39,12 +39,12 @@ impl Queue {
             opens = match self.head(roots) {
                 NIL => NEVER,
                 head => match self.jobs[head].node.tree {
-                    TreeId::Delayed | TreeId::Retrying => self.jobs[head].back_at(settings),
+                    TreeId::Delayed | TreeId::ClaimedBackoff => self.jobs[head].back_at(settings),
                     _ => 0,
                 },
             };
             // A recurring job that waits for an occurrence does not keep the group closed.
-            let occurrences = [TreeId::Upcoming, TreeId::Recurrences].into_iter();
+            let occurrences = [TreeId::Upcoming, TreeId::RecurringDue].into_iter();
             opens = occurrences.filter_map(|id| self.first_time(Some(roots), id)).fold(opens, Millis::min);
             let leases = TreeId::OF_LEASES.into_iter().map(|id| tree::last(&self.jobs, roots[id]));
             let deadlines = leases.filter(|&slot| slot != NIL).map(|slot| self.jobs[slot].node.time);
@@ -61,7 +61,7 @@ impl Queue {
     /// jobs that are claimed for their last attempt, and recurring jobs that wait for an occurrence. The queue must be
     /// ORDERED.
     fn head(&self, roots: &Roots) -> u32 {
-        [TreeId::Ready, TreeId::Delayed, TreeId::Claimed, TreeId::Retrying]
+        [TreeId::Ready, TreeId::Delayed, TreeId::Claimed, TreeId::ClaimedBackoff]
             .into_iter()
             .fold(NIL, |head, id| self.order().better(&self.jobs, head, tree::best(&self.jobs, roots[id])))
     }
@@ -80,7 +80,7 @@ impl Queue {
         let is_ready = head != NIL && self.state_of(head, now) == State::Ready;
         let head = is_ready.then(|| (&self.jobs[head].node, head));
         let best = |id| self.tree(roots, id).best(Part::Until, now, self.order());
-        let bests = [head, best(TreeId::Upcoming), best(TreeId::Recurrences)].into_iter().flatten();
+        let bests = [head, best(TreeId::Upcoming), best(TreeId::RecurringDue)].into_iter().flatten();
         bests.reduce(|a, b| better(self.order(), a, b)).map_or(NIL, |(_, slot)| slot)
     }
 }

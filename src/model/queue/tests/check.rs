@@ -1,9 +1,9 @@
 //! Checks of the invariants of a queue.
 
-use super::super::again::Follower;
+use super::super::extras::OwnedExtras;
+use super::super::followers::Follower;
 use super::super::job::Job;
 use super::super::node::{Links, Roots, TreeId};
-use super::super::notes::Note;
 use super::super::query::ByTime;
 use super::super::rate::MAX_ENTRIES;
 use super::super::tree::{self, ServingOrder, key};
@@ -40,13 +40,13 @@ impl Queue {
         self.check_returns(&seen);
         self.check_groups(&seen);
         let of_jobs: usize = seen.iter().map(|&s| self.jobs[s].owned_bytes()).sum();
-        let of_notes: usize = self.notes.values().map(Note::owned_bytes).sum();
+        let of_extras: usize = self.extras.values().map(OwnedExtras::owned_bytes).sum();
         let of_followers: usize = self.followers.values().map(Follower::owned_bytes).sum();
-        assert_eq!(of_jobs + of_notes + of_followers, self.owned_bytes);
+        assert_eq!(of_jobs + of_extras + of_followers, self.owned_bytes);
         self.priorities.check(seen.iter().map(|&slot| self.jobs[slot].node.priority));
-        let noted = |&&s: &&u32| self.jobs[s].is_noted();
-        assert_eq!(seen.iter().filter(noted).count(), self.notes.len());
-        assert!(seen.iter().filter(noted).all(|&s| self.notes.contains_key(&self.jobs[s].node.seq)));
+        let with_extras = |&&s: &&u32| self.jobs[s].has_extras();
+        assert_eq!(seen.iter().filter(with_extras).count(), self.extras.len());
+        assert!(seen.iter().filter(with_extras).all(|&s| self.extras.contains_key(&self.jobs[s].node.seq)));
         self.check_expiries(&seen);
         self.check_followers(&seen);
         let log = self.rate_log.entries();
@@ -81,16 +81,16 @@ impl Queue {
                 assert!(!job.exhausted());
                 assert_eq!(job.delayed_tree(job.node.time), job.node.tree);
             }
-            TreeId::Claimed | TreeId::Retrying => {
+            TreeId::Claimed | TreeId::ClaimedBackoff => {
                 assert!(!job.exhausted() && job.token > 0);
                 assert_eq!(job.claimed_tree(&self.settings), job.node.tree);
             }
-            TreeId::Spent | TreeId::Recurring => {
+            TreeId::ClaimedLast | TreeId::ClaimedRecurring => {
                 assert!(job.exhausted() && job.token > 0);
                 assert_eq!(job.claimed_tree(&self.settings), job.node.tree);
             }
             TreeId::Dead => assert!(job.token == 0),
-            TreeId::Retries | TreeId::Recurrences => panic!("trees of returns have no jobs"),
+            TreeId::BackoffDue | TreeId::RecurringDue => panic!("trees of due entries have no jobs"),
         }
     }
 
@@ -121,24 +121,24 @@ impl Queue {
             seen.iter().copied().filter(|&slot| self.jobs[slot].node.tree.second().is_some()).collect();
         let mut found = Vec::new();
         for roots in self.all_roots() {
-            self.check_return_trees(roots, self.order(), false, &mut found);
+            self.check_due_entry_trees(roots, self.order(), false, &mut found);
         }
         found.sort_unstable();
         expected.sort_unstable();
         assert_eq!(found, expected);
         let mut grouped = Vec::new();
         if let Some(groups) = &self.groups {
-            self.check_return_trees(groups.roots_of_all(), ServingOrder::default(), true, &mut grouped);
+            self.check_due_entry_trees(groups.roots_of_all(), ServingOrder::default(), true, &mut grouped);
         }
         grouped.sort_unstable();
         let with_group = |&slot: &u32| self.jobs[slot].member() != NIL;
-        assert_eq!(self.returns.len(), found.len() + grouped.len());
+        assert_eq!(self.due_entries.len(), found.len() + grouped.len());
         assert_eq!(grouped, expected.into_iter().filter(with_group).collect::<Vec<_>>());
     }
 
-    fn check_return_trees(&self, roots: &Roots, order: ServingOrder, of_all_groups: bool, found: &mut Vec<u32>) {
-        let items = &self.returns;
-        for tree in TreeId::OF_RETURNS {
+    fn check_due_entry_trees(&self, roots: &Roots, order: ServingOrder, of_all_groups: bool, found: &mut Vec<u32>) {
+        let items = &self.due_entries;
+        for tree in TreeId::OF_DUE_ENTRIES {
             let all: Vec<u32> = ByTime::of(items, roots[tree], None).map(|(entry, _)| entry).collect();
             assert!(all.is_sorted_by_key(|&entry| key(&items[entry].node)));
             for entry in all {

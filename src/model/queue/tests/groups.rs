@@ -1,7 +1,7 @@
 //! Tests of groups: turns, limits, ORDERED, and costs.
 
 use super::super::groups::times::WORKED_OUT;
-use super::super::manage::MOST_TOUCHED;
+use super::super::manage::MAX_CONFIG_UPDATES;
 use super::super::wake::FORGOTTEN_AFTER;
 use super::super::{Nack, NackOptions, Push, Queue, Rate, Settings, State};
 use super::{Pair, decoded, encoded, rebuilt};
@@ -350,7 +350,7 @@ fn a_change_of_settings_goes_through_the_groups_only_if_it_concerns_them() {
 
 #[test]
 fn no_change_of_settings_is_refused_because_of_groups_without_jobs() {
-    let mut pair = with_idle_groups(MOST_TOUCHED + 1, Rate { limit: 5, window: 50 });
+    let mut pair = with_idle_groups(MAX_CONFIG_UPDATES + 1, Rate { limit: 5, window: 50 });
     let changes: [fn(&mut Settings); 5] = [
         |s| s.ordered = true,
         |s| s.aging = 10,

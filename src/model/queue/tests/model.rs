@@ -1,7 +1,7 @@
 //! A simple model of a queue: one vector, linear scans, `Vec::sort`.
 
 use super::super::wake::FORGOTTEN_AFTER;
-use super::super::{Counters, Nack, NackOptions, Push, Rate, Settings, State, Which};
+use super::super::{Counters, JobFilter, Nack, NackOptions, Push, Rate, Settings, State};
 use super::Got;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -209,12 +209,12 @@ fn next_occurrence(period: u64, anchor: u64, now: u64) -> u64 {
     due
 }
 
-fn grid(rate: Rate) -> u64 {
+fn precision(rate: Rate) -> u64 {
     if rate.limit <= 100 { 1 } else { rate.window.div_ceil(100) }
 }
 
-fn round_up(at: u64, grid: u64) -> u64 {
-    at.div_ceil(grid) * grid
+fn round_up(at: u64, precision: u64) -> u64 {
+    at.div_ceil(precision) * precision
 }
 
 impl Model {
@@ -410,14 +410,14 @@ impl Model {
         match self.settings.group_rate {
             None => self.group_units.retain(|(name, _)| name != group),
             Some(rate) => {
-                of_group.for_each(|(_, back)| *back = round_up(*back, grid(rate)));
+                of_group.for_each(|(_, back)| *back = round_up(*back, precision(rate)));
                 self.settle_group(group, rate, now);
             }
         }
     }
 
     fn settle_group(&mut self, group: &[u8], rate: Rate, now: u64) {
-        let horizon = round_up(now + rate.window, grid(rate));
+        let horizon = round_up(now + rate.window, precision(rate));
         self.group_units.retain(|(name, back)| name != group || *back > now);
         let of_group = self.group_units.iter_mut().filter(|(name, _)| name == group);
         of_group.for_each(|(_, back)| *back = (*back).min(horizon));
@@ -494,16 +494,16 @@ impl Model {
     pub fn next_upkeep(&self, now: u64, announced: u64) -> Option<u64> {
         let Settings { deadlen, deadttl, group_rate, .. } = self.settings;
         let dies = |j: &&ModelJob| j.place == Where::Dead || j.state(u64::MAX, &self.settings) == State::Dead;
-        let deaths: Vec<u64> = self.jobs.iter().filter(dies).map(|j| j.time).collect();
+        let new_dead_letters: Vec<u64> = self.jobs.iter().filter(dies).map(|j| j.time).collect();
         let by_lease = self.jobs.iter().filter(dies).filter(|j| j.place == Where::Claimed).map(|j| j.time);
         let crowded = deadlen > 0 && self.count(now, State::Dead) > deadlen;
-        let too_old = deaths.into_iter().filter(|_| deadttl > 0).map(|died| died + deadttl);
+        let too_old = new_dead_letters.into_iter().filter(|_| deadttl > 0).map(|died| died + deadttl);
         let longest = self.group_units.iter().map(|(_, back)| *back).max().unwrap_or(0);
-        let is_settled = group_rate.is_some_and(|rate| longest <= round_up(now + rate.window, grid(rate)));
+        let is_settled = group_rate.is_some_and(|rate| longest <= round_up(now + rate.window, precision(rate)));
         let forgotten = self.first_units_back().map(|(back, _)| if is_settled { back + FORGOTTEN_AFTER } else { now });
         let expired = self.jobs.iter().filter_map(|j| j.upkeep(&self.settings)).min();
-        let deaths = too_old.chain(by_lease.filter(|&died| died > announced)).chain(crowded.then_some(now));
-        deaths.chain(forgotten).chain(expired).min()
+        let new_dead_letters = too_old.chain(by_lease.filter(|&died| died > announced)).chain(crowded.then_some(now));
+        new_dead_letters.chain(forgotten).chain(expired).min()
     }
 
     pub fn push(&mut self, now: u64, push: &Push<'_>) -> Result<Option<Vec<u8>>, ()> {
@@ -540,7 +540,7 @@ impl Model {
         if let Some(i) = same {
             left.remove(i);
             self.counters.replaced += 1;
-            self.revoke(i, now);
+            self.count_revoked(i, now);
             self.leave(i, now);
         }
         self.forget(2, now);
@@ -612,14 +612,14 @@ impl Model {
 
     fn settle(&mut self, now: u64) {
         if let Some(rate) = self.settings.rate {
-            let horizon = round_up(now + rate.window, grid(rate));
+            let horizon = round_up(now + rate.window, precision(rate));
             self.units.retain(|&back| back > now);
             self.units.iter_mut().for_each(|u| *u = (*u).min(horizon));
         }
     }
 
     /// Counts a claim that ends because its job is replaced or cancelled.
-    fn revoke(&mut self, i: usize, now: u64) {
+    fn count_revoked(&mut self, i: usize, now: u64) {
         self.counters.revoked += u64::from(self.jobs[i].state(now, &self.settings) == State::Claimed);
     }
 
@@ -630,7 +630,7 @@ impl Model {
     pub fn claim(&mut self, now: u64, deadline: u64, count: u64, worker: &[u8]) -> Vec<Got> {
         let mut got = Vec::new();
         // A claim that gets no job changes nothing, unless units stay in use for longer than a window.
-        let too_long = |rate: Rate| round_up(now + rate.window, grid(rate));
+        let too_long = |rate: Rate| round_up(now + rate.window, precision(rate));
         let held_too_long = self.settings.rate.is_some_and(|rate| self.units.iter().any(|&u| u > too_long(rate)));
         let most = self.openings(now);
         let drop_first = |model: &mut Model| {
@@ -651,13 +651,13 @@ impl Model {
             self.ring.push(group.clone());
             if let Some(rate) = self.settings.group_rate {
                 self.settle_group(&group, rate, now);
-                self.group_units.push((group.clone(), round_up(now + rate.window, grid(rate))));
+                self.group_units.push((group.clone(), round_up(now + rate.window, precision(rate))));
             }
             self.holds.remove(&group);
             self.tidy();
             self.settle(now);
             if let Some(rate) = self.settings.rate {
-                self.units.push(round_up(now + rate.window, grid(rate)));
+                self.units.push(round_up(now + rate.window, precision(rate)));
             }
             self.last_token = (now * 1000).max(self.last_token + 1);
             let job = &mut self.jobs[i];
@@ -669,7 +669,7 @@ impl Model {
             self.counters.claimed += 1;
             got.push(Got { id, payload: job.payload.clone(), token: job.token, attempt: job.attempts, deadline });
         }
-        let of_groups = self.settings.group_rate.map(|rate| (rate, round_up(now + rate.window, grid(rate))));
+        let of_groups = self.settings.group_rate.map(|rate| (rate, round_up(now + rate.window, precision(rate))));
         let late: Vec<_> = of_groups.map_or(Vec::new(), |(_, horizon)| {
             self.group_units.iter().filter(|(_, back)| *back > horizon).map(|(name, _)| name.clone()).collect()
         });
@@ -779,7 +779,7 @@ impl Model {
             return false;
         };
         self.counters.cancelled += 1;
-        self.revoke(i, now);
+        self.count_revoked(i, now);
         self.leave(i, now);
         self.remove(i, now);
         true
@@ -853,7 +853,7 @@ impl Model {
         self.wait(i, now, now);
     }
 
-    pub fn clean(&mut self, now: u64, which: Which<'_>, older: Option<u64>, count: u64) -> u64 {
+    pub fn clean(&mut self, now: u64, which: JobFilter<'_>, older: Option<u64>, count: u64) -> u64 {
         let mut cleaned = 0;
         // Pushes behind removed jobs become jobs, which may have to be removed, too.
         while cleaned < count {
@@ -865,8 +865,8 @@ impl Model {
         cleaned
     }
 
-    fn clean_some(&mut self, now: u64, which: Which<'_>, older: Option<u64>, count: u64) -> u64 {
-        let Which { state, group } = which;
+    fn clean_some(&mut self, now: u64, which: JobFilter<'_>, older: Option<u64>, count: u64) -> u64 {
+        let JobFilter { state, group } = which;
         let mut jobs: Vec<_> = self.jobs.iter().filter(|j| j.state(now, &self.settings) == state).cloned().collect();
         jobs.retain(|j| group.is_none_or(|group| j.group == group));
         jobs.sort_by_key(|j| (j.due(now, &self.settings), j.priority, j.seq));
@@ -916,8 +916,8 @@ impl Model {
         match settings.rate {
             None => self.units.clear(),
             Some(rate) if old.rate != settings.rate => {
-                let on_grid = |u: &mut u64| *u = round_up(*u, grid(rate));
-                self.units.iter_mut().for_each(on_grid);
+                let rounded = |u: &mut u64| *u = round_up(*u, precision(rate));
+                self.units.iter_mut().for_each(rounded);
                 self.settle(now);
             }
             Some(_) => {}

@@ -1,7 +1,9 @@
 //! Random histories. The clock advances, stands still and steps back. After each step, the queue, its replica and the
 //! simple model must be equal.
 
-use super::super::{Change, Counters, Nack, NackOptions, NoPage, Push, Queue, Rate, Record, Settings, State, Which};
+use super::super::{
+    AfterError, Change, Counters, JobFilter, Nack, NackOptions, Push, Queue, Rate, Record, Settings, State,
+};
 use super::model::{Model, ModelJob};
 use super::{Pair, assert_sums, decoded, encoded, rebuilt};
 use crate::model::histories;
@@ -368,7 +370,7 @@ impl Run {
             Op::Clean { state, group, older, count } => {
                 let replica = &mut pair.replica;
                 let group = group.map(group_name);
-                let which = Which { state: *state, group: group.as_deref().map(str::as_bytes) };
+                let which = JobFilter { state: *state, group: group.as_deref().map(str::as_bytes) };
                 let reply = pair.primary.clean(now, which, *older, *count, |effect| assert!(replica.apply(effect)));
                 assert_eq!(reply.expect("few jobs"), model.clean(now, which, *older, *count));
             }
@@ -432,7 +434,7 @@ impl Run {
                 assert_eq!(queue.get(now, job.id), Some(job));
             }
             for group in (0..6).map(group_name) {
-                let which = Which { state, group: Some(group.as_bytes()) };
+                let which = JobFilter { state, group: Some(group.as_bytes()) };
                 let of_group: Vec<_> = jobs.iter().copied().filter(|job| job.group == group.as_bytes()).collect();
                 assert!(queue.peek(now, which).eq(of_group.iter().copied()), "the page of a group");
                 for (i, job) in of_group.iter().enumerate() {
@@ -440,7 +442,7 @@ impl Run {
                     assert!(rest.eq(of_group[i + 1..].iter().copied()), "the page behind a job of the group");
                 }
                 if let Some(other) = jobs.iter().find(|job| job.group != group.as_bytes()) {
-                    assert_eq!(queue.peek_after(now, which, other.id).err(), Some(NoPage::NotInState));
+                    assert_eq!(queue.peek_after(now, which, other.id).err(), Some(AfterError::NotInState));
                 }
             }
         }

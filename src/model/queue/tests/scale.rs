@@ -1,9 +1,9 @@
 //! Tests of large queues, which random histories do not contain.
 
-use super::super::manage::MOST_TOUCHED;
+use super::super::manage::MAX_CONFIG_UPDATES;
 use super::super::query::STEPS;
 use super::super::view::MOST_PASSED;
-use super::super::{Change, Effect, Nack, NackOptions, NoPage, Push, Queue, Rate, Settings, State, Which};
+use super::super::{AfterError, Change, Effect, JobFilter, Nack, NackOptions, Push, Queue, Rate, Settings, State};
 use super::{Pair, decoded, encoded};
 use crate::model::chunks::CHUNK;
 use crate::server::counting;
@@ -90,10 +90,10 @@ fn no_page_of_ready_jobs_walks_through_those_before_it() {
             assert!(STEPS.get() < JOBS / 2, "{} steps", STEPS.get());
             match page {
                 Ok(page) => assert_eq!(page, all[at + 1..all.len().min(at + 11)]),
-                Err(error) => assert!(error == NoPage::TooFar && at >= MOST_PASSED, "{error:?} at {at}"),
+                Err(error) => assert!(error == AfterError::TooFar && at >= MOST_PASSED, "{error:?} at {at}"),
             }
         }
-        assert_eq!(queue.peek_after(2000, State::Ready.into(), b"none").err(), Some(NoPage::NotInState));
+        assert_eq!(queue.peek_after(2000, State::Ready.into(), b"none").err(), Some(AfterError::NotInState));
     }
 }
 
@@ -109,7 +109,7 @@ fn nothing_that_is_done_for_one_group_walks_through_the_jobs_of_others() {
         let due = if n % 2 == 0 { 100_000 + n } else { 5 };
         assert!(queue.push(1, &Push { due, group: group.as_bytes(), ..Push::default() }).is_ok());
     }
-    let few = |state| Which { state, group: Some(b"few") };
+    let few = |state| JobFilter { state, group: Some(b"few") };
     for take in 0..2 {
         let got: Vec<_> =
             queue.claim(10_000, 50, 60, b"", |_| ()).iter().map(|job| (job.id.to_vec(), job.token)).collect();
@@ -158,7 +158,7 @@ fn pages_begin_anywhere_again_when_there_is_but_one_priority_and_one_group_left(
         push(&mut queue, Push { id: Some(b"foreign"), group: b"other", ..Push::default() });
         let ids: Vec<_> = queue.peek(100, State::Ready.into()).map(|job| job.id.to_vec()).collect();
         let last = &ids[ids.len() - 2];
-        assert_eq!(queue.peek_after(100, State::Ready.into(), last).err(), Some(NoPage::TooFar));
+        assert_eq!(queue.peek_after(100, State::Ready.into(), last).err(), Some(AfterError::TooFar));
         for id in (0..others).map(|n| format!("urgent {n}")).chain(["foreign".to_owned()]) {
             assert!(queue.cancel(1, id.as_bytes()).is_some());
         }
@@ -166,7 +166,7 @@ fn pages_begin_anywhere_again_when_there_is_but_one_priority_and_one_group_left(
         let page = queue.peek_after(100, State::Ready.into(), last).map(Iterator::count);
         // The queue counts jobs by priority, for up to eight priorities. With more priorities, the queue does not
         // notice that only one is left until no uncounted job is left.
-        assert_eq!(page, if others < 8 { Ok(1) } else { Err(NoPage::TooFar) });
+        assert_eq!(page, if others < 8 { Ok(1) } else { Err(AfterError::TooFar) });
         for id in &ids[5..] {
             queue.cancel(1, id);
         }
@@ -327,13 +327,13 @@ fn effects_alone_make_a_large_replica_whatever_its_own_clock() {
 
 #[test]
 fn another_backoff_is_refused_where_very_many_jobs_are_claimed() {
-    let mut queue = many(MOST_TOUCHED as u64 + 1, |_| 1);
+    let mut queue = many(MAX_CONFIG_UPDATES as u64 + 1, |_| 1);
     let waits = |base| Settings { backoff_base: base, backoff_max: 100, ..Settings::default() };
     assert!(!queue.is_too_long_for(&waits(5)), "none of them is");
     queue.claim(2000, 100, u64::MAX, b"", |_| ());
     assert!(queue.is_too_long_for(&waits(5)));
     assert!(queue.apply(&Effect { at: 2, change: Change::Configure(waits(5)) }));
-    assert_eq!(queue.count(100, State::Delayed), MOST_TOUCHED as u64 + 1);
+    assert_eq!(queue.count(100, State::Delayed), MAX_CONFIG_UPDATES as u64 + 1);
     assert!(!queue.is_too_long_for(&Settings { concurrency: 7, ..waits(5) }));
     assert!(queue.is_too_long_for(&waits(6)), "they wait for their return now");
     queue.check();
@@ -343,7 +343,7 @@ fn another_backoff_is_refused_where_very_many_jobs_are_claimed() {
 /// queue of any length, because the master has allowed it.
 #[test]
 fn aging_of_a_long_queue_is_refused_where_it_is_set_and_only_there() {
-    let mut queue = many(MOST_TOUCHED as u64, |_| 1);
+    let mut queue = many(MAX_CONFIG_UPDATES as u64, |_| 1);
     let aged = |aging| Settings { aging, ..Settings::default() };
     assert!(!queue.is_too_long_for(&aged(5)));
     assert!(queue.push(1, &Push::default()).is_ok());

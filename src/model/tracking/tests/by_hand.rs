@@ -3,7 +3,7 @@
 use crate::model::alarm::Alarm;
 use crate::model::db_key::DbKey;
 use crate::model::time::Millis;
-use crate::model::tracking::{HORIZON, NEVER, Need, Outcome, Standing, Tracking, visit_at};
+use crate::model::tracking::{HORIZON, NEVER, Need, Outcome, Tracking, TrackingState, visit_at};
 
 const NOW: Millis = 1_000_000_000_000;
 const IDLE: Need = Need { sweeps: true, hurries: false };
@@ -215,12 +215,18 @@ fn a_dirty_set_that_cannot_be_checked_stays_dirty() {
     let key = tracking.next_dirty(None).unwrap();
     tracking.visited(&key, Outcome::Unknown, NOW);
     tracking.visited(&key, Outcome::Unknown, NOW);
-    assert_eq!((tracking.next_dirty(None), tracking.standing(0, b"k")), (Some(key.clone()), Standing::Dirty(5)));
+    assert_eq!(
+        (tracking.next_dirty(None), tracking.tracking_state(0, b"k")),
+        (Some(key.clone()), TrackingState::Dirty(5))
+    );
     assert_eq!((tracking.next_dirty(Some(&key)), tracking.next_visit(NOW + 999)), (None, None));
     assert_eq!(tracking.next_visit(NOW + 1000), Some(key.clone()));
     tracking.database(key.database).clean(&key.name);
     tracking.visited(&key, Outcome::Next { due: NOW + 5000, left: 0 }, NOW + 1000);
-    assert_eq!((tracking.next_dirty(None), tracking.standing(0, b"k"), tracking.len()), (None, Standing::Clean, 1));
+    assert_eq!(
+        (tracking.next_dirty(None), tracking.tracking_state(0, b"k"), tracking.len()),
+        (None, TrackingState::Clean, 1)
+    );
 }
 
 #[test]
@@ -268,7 +274,7 @@ fn a_walk_finds_what_is_new_and_leaves_the_rest_as_it_is() {
     for (key, due) in [("k", NOW), ("", NOW + 30), ("new", NOW + 20), ("new", NOW + 10)] {
         tracking.database(0).track_new(key.as_bytes(), due);
     }
-    assert!(tracking.len() == 3 && tracking.standing(0, b"k") == Standing::Dirty(7));
+    assert!(tracking.len() == 3 && tracking.tracking_state(0, b"k") == TrackingState::Dirty(7));
     assert_eq!(tracking.after_change(NOW, || IDLE), Alarm::In(20), "as it was found first");
     assert_eq!((tracking.overdue(NOW + 20), tracking.overdue(NOW + 30)), (1, 2));
     let number = |n: usize| format!("set:{n}");
@@ -276,5 +282,5 @@ fn a_walk_finds_what_is_new_and_leaves_the_rest_as_it_is() {
         (first..first + 16).for_each(|n| tracking.database(1).track_new(number(n).as_bytes(), NOW));
     }
     assert_eq!(tracking.len(), 3 + 100_006);
-    assert!((0..100_006).all(|n| tracking.standing(1, number(n).as_bytes()) == Standing::Clean));
+    assert!((0..100_006).all(|n| tracking.tracking_state(1, number(n).as_bytes()) == TrackingState::Clean));
 }

@@ -7,7 +7,7 @@ use crate::model::alarm::Alarm;
 use crate::model::db_key::DbKey;
 use crate::model::marker::GRACE;
 use crate::model::time::{self, Millis};
-use crate::model::tracking::{HORIZON, NEVER, Need, Outcome, Standing, Tracking};
+use crate::model::tracking::{HORIZON, NEVER, Need, Outcome, Tracking, TrackingState};
 use crate::model::{histories, number};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -95,7 +95,7 @@ impl Server {
     }
 
     fn is_dirty(&self, name: Name) -> bool {
-        matches!(self.tracking.standing(name.0, &[name.1]), Standing::Dirty(_))
+        matches!(self.tracking.tracking_state(name.0, &[name.1]), TrackingState::Dirty(_))
     }
 
     fn name(&mut self) -> Name {
@@ -229,8 +229,8 @@ impl Server {
                 _ if self.failing.contains(&name) => Outcome::Unknown,
                 None => Outcome::Gone,
                 Some(set) => {
-                    let standing = self.tracking.standing(name.0, &[name.1]);
-                    assert_eq!(standing, Standing::Dirty(set.ttl), "{name:?} is recognized");
+                    let tracking_state = self.tracking.tracking_state(name.0, &[name.1]);
+                    assert_eq!(tracking_state, TrackingState::Dirty(set.ttl), "{name:?} is recognized");
                     // If all members expired long ago, the sweeper does not change the TTL.
                     if set.marker() > self.wall {
                         set.ttl = set.marker();
@@ -254,7 +254,10 @@ impl Server {
         assert_eq!(self.tracking.len(), self.sets.len(), "{:?}", self.sets.keys().collect::<Vec<_>>());
         let mut dead_since = BTreeMap::new();
         for (&name, set) in &self.sets {
-            assert!(self.tracking.standing(name.0, &[name.1]) != Standing::Unknown, "{name:?} is not tracked");
+            assert!(
+                self.tracking.tracking_state(name.0, &[name.1]) != TrackingState::Unknown,
+                "{name:?} is not tracked"
+            );
             let is_held = self
                 .tracking
                 .databases
@@ -370,7 +373,7 @@ impl Server {
             set.members.insert(member, expiry);
         }
         self.dead_since.remove(&(name, member));
-        if !matches!(self.tracking.standing(name.0, &[name.1]), Standing::Dirty(_)) {
+        if !matches!(self.tracking.tracking_state(name.0, &[name.1]), TrackingState::Dirty(_)) {
             self.tracking.database(name.0).note_dirty(&[name.1], set.ttl);
         }
         if set.members.is_empty() {

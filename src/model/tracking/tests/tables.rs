@@ -1,7 +1,7 @@
 //! Compares the tracked sets of a database with a plain map.
 
 use crate::model::time::Millis;
-use crate::model::tracking::{Database, DbKey, NEVER, Outcome, Standing, Tracking};
+use crate::model::tracking::{Database, DbKey, NEVER, Outcome, Tracking, TrackingState};
 use proptest::prelude::*;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -100,7 +100,7 @@ proptest! {
             }
             for (&(db, key), &(due, is_dirty)) in &map {
                 prop_assert_eq!(tracking.database(db).due(&[key]), Some(due));
-                prop_assert_eq!(tracking.standing(db, &[key]), if is_dirty { Standing::Dirty(ttl(key)) } else { Standing::Clean });
+                prop_assert_eq!(tracking.tracking_state(db, &[key]), if is_dirty { TrackingState::Dirty(ttl(key)) } else { TrackingState::Clean });
             }
             let dirty: Vec<_> = map.iter().filter(|(_, (_, is_dirty))| *is_dirty).map(|(key, _)| *key).collect();
             let mut found = Vec::new();

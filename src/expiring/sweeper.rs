@@ -1,6 +1,6 @@
 //! Active expiry: checks the sets that are due or dirty.
 //!
-//! [`check`] opens a set for writing, restores its marker, and notes the time of the next check. In a slice of the
+//! [`check_set`] opens a set for writing, restores its marker, and notes the time of the next check. In a slice of the
 //! sweeper, it also deletes expired members. A slice checks the due sets, longest overdue first, until its time is up.
 //! The slice reads the clock every few dozen deletions. If due sets remain, the next slice follows after a pause. A
 //! backlog makes slices more frequent but not longer. Together, the slices use at most the share of one core that
@@ -14,7 +14,7 @@
 //! may change any key. So the module makes and notes all changes before it sends the events. Afterwards, it uses no
 //! data that it read before the events.
 
-use super::timed_set::{Removed, TimedSet};
+use super::expiring_set::{ExpiringSet, Removed};
 use super::tracker;
 use crate::config;
 use crate::model::db_key::DbKey;
@@ -34,7 +34,7 @@ const REVISIT: Millis = 10;
 
 /// Divides the sweeper's maximum share of one core while a child process saves the dataset. During this time, the
 /// system copies every memory page that the server changes.
-const GENTLY: u32 = 4;
+const CHILD_DUTY_DIVISOR: u32 = 4;
 
 lazy_static! {
     static ref STATE: Shared<Sweeper> = Shared::new(Sweeper::default());
@@ -71,11 +71,11 @@ pub(super) fn run_slice(ctx: &mut Context) {
     let is_time_up = || started.elapsed() >= budget;
     let next_due = |ctx: &Context| tracker::with(ctx, |tracking| tracking.next_visit(context::now()));
     if tracker::begin_slice(ctx) {
-        check_each(ctx, next_due, true, &is_time_up);
+        check_sets(ctx, next_due, true, &is_time_up);
     }
     tracker::walk_on(ctx, is_time_up);
     let (busy, cpu) = (started.elapsed(), context::cpu_time().saturating_sub(cpu));
-    let share = if ctx.has_child() { GENTLY } else { 1 };
+    let share = if ctx.has_child() { CHILD_DUTY_DIVISOR } else { 1 };
     let duty = config::SWEEP_MAX_DUTY.get().div_ceil(share);
     let pause = STATE.with(ctx, |Sweeper { pace, ended, stats }| {
         stats.slices += 1;
@@ -97,18 +97,18 @@ pub(super) fn run_slice(ctx: &mut Context) {
 pub(super) fn restore_markers(ctx: &mut Context) {
     let (started, budget) = (Instant::now(), slice());
     if ctx.may_write_by_itself() {
-        check_each(ctx, tracker::next_dirty, false, &|| started.elapsed() >= budget);
+        check_sets(ctx, tracker::next_dirty, false, &|| started.elapsed() >= budget);
     }
 }
 
-fn check_each(
+fn check_sets(
     ctx: &mut Context,
     next: impl Fn(&Context) -> Option<DbKey>,
     deletes: bool,
     is_time_up: &dyn Fn() -> bool,
 ) {
     while let Some(key) = next(ctx) {
-        if catch_panic(|| check(ctx, &key, deletes, is_time_up)).is_none() {
+        if catch_panic(|| check_set(ctx, &key, deletes, is_time_up)).is_none() {
             // A set whose check panics must not delay the other sets.
             note(ctx, &key, Outcome::Unknown);
         }
@@ -119,7 +119,7 @@ fn check_each(
 }
 
 /// Restores the marker of a set, deletes expired members if `deletes` is true, and notes the time of the next check.
-fn check(ctx: &mut Context, key: &DbKey, deletes: bool, is_time_up: &dyn Fn() -> bool) {
+fn check_set(ctx: &mut Context, key: &DbKey, deletes: bool, is_time_up: &dyn Fn() -> bool) {
     let now = ctx.now();
     let name = OwnedStr::new(&key.name);
     let name = name.as_str();
@@ -127,7 +127,7 @@ fn check(ctx: &mut Context, key: &DbKey, deletes: bool, is_time_up: &dyn Fn() ->
         let is_gone = SortedSet::new(ReadKey::open_notouch(ctx, name)).is_none_or(|set| set.is_empty());
         return note(ctx, key, if is_gone { Outcome::Gone } else { Outcome::Unknown });
     }
-    let Ok(set) = TimedSet::to_check(ctx, name) else { return note(ctx, key, Outcome::Gone) };
+    let Ok(set) = ExpiringSet::to_check(ctx, name) else { return note(ctx, key, Outcome::Gone) };
     let members = set.len();
     let (ctx, Removed { gone, first, is_marked, events }) = set.sweep(now, deletes, is_time_up);
     let outcome = match first {

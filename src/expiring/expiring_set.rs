@@ -24,7 +24,7 @@ const UNLINKED_AT_ONCE: u64 = 1000;
 
 /// An open expiring set, or a missing key that can become one.
 #[must_use = "changes must be committed"]
-pub struct TimedSet<'k, M: Mode> {
+pub struct ExpiringSet<'k, M: Mode> {
     name: Str<'k>,
     set: SortedSet<'k, M>,
     /// The highest score when the key was opened. `ttl` is the TTL at that time.
@@ -34,7 +34,7 @@ pub struct TimedSet<'k, M: Mode> {
     removed: Vec<MemberName<'k>>,
 }
 
-impl<'k, M: Mode> TimedSet<'k, M> {
+impl<'k, M: Mode> ExpiringSet<'k, M> {
     /// Wraps an open key. A missing key is an empty set. Returns an error if the key holds another type. If a sorted
     /// set has no marker, calls `recognizes` with the context, the highest score and the TTL. Returns an error if
     /// `recognizes` returns false.
@@ -42,7 +42,7 @@ impl<'k, M: Mode> TimedSet<'k, M> {
         key: Key<'k, M>,
         name: Str<'k>,
         recognizes: impl FnOnce(&Context, f64, Option<Millis>) -> bool,
-    ) -> Result<TimedSet<'k, M>, Error> {
+    ) -> Result<ExpiringSet<'k, M>, Error> {
         let mut set = SortedSet::new(key).ok_or(Error::WrongType)?;
         let highest = set.last().map(|last| last.score);
         let ttl = highest.and_then(|_| set.key.expires_at());
@@ -53,12 +53,12 @@ impl<'k, M: Mode> TimedSet<'k, M> {
             return Err(Error::NotExpiring);
         }
         let (put, removed) = (SmallVec::new(), Vec::new());
-        Ok(TimedSet { name, set, highest, ttl, put, removed })
+        Ok(ExpiringSet { name, set, highest, ttl, put, removed })
     }
 
-    pub fn expiring(ctx: &'k mut Context, name: Str<'k>) -> Result<TimedSet<'k, M>, Error> {
+    pub fn expiring(ctx: &'k mut Context, name: Str<'k>) -> Result<ExpiringSet<'k, M>, Error> {
         tracker::note_used(ctx);
-        TimedSet::of(Key::open(ctx, name), name, |ctx, highest, ttl| tracker::recognizes(ctx, name, highest, ttl))
+        ExpiringSet::of(Key::open(ctx, name), name, |ctx, highest, ttl| tracker::recognizes(ctx, name, highest, ttl))
     }
 
     pub fn ctx(&self) -> &Context {
@@ -116,7 +116,7 @@ impl<'k, M: Mode> TimedSet<'k, M> {
     }
 }
 
-impl<'k> TimedSet<'k, Reading> {
+impl<'k> ExpiringSet<'k, Reading> {
     pub fn shared_ctx(&self) -> &'k Context {
         self.set.key.shared_ctx()
     }
@@ -127,37 +127,37 @@ impl<'k> TimedSet<'k, Reading> {
         ctx: &mut Context,
         name: Str<'_>,
         now: Millis,
-        look: impl FnOnce(&mut TimedSet<'_, Reading>, u64) -> R,
+        look: impl FnOnce(&mut ExpiringSet<'_, Reading>, u64) -> R,
     ) -> Result<R, Error> {
-        let mut set = TimedSet::<Reading>::expiring(ctx, name)?;
+        let mut set = ExpiringSet::<Reading>::expiring(ctx, name)?;
         if let Some(live) = set.live_count_at_hand(now) {
             return Ok(look(&mut set, live));
         }
         drop(set);
         let live = ctx.count_above(name, now)?;
-        Ok(look(&mut TimedSet::expiring(ctx, name)?, live))
+        Ok(look(&mut ExpiringSet::expiring(ctx, name)?, live))
     }
 }
 
-/// `put` and `remove` change the set immediately. [`commit`](TimedSet::commit) replicates these changes and sends the
-/// keyspace events. `sweep` replicates its own changes, and returns the events for the caller to send. A caller that
-/// opens an existing set for writing must call `commit` or `sweep`, unless the caller returns an error.
-impl<'k> TimedSet<'k, Writing> {
+/// `put` and `remove` change the set immediately. [`commit`](ExpiringSet::commit) replicates these changes and sends
+/// the keyspace events. `sweep` replicates its own changes, and returns the events for the caller to send. A caller
+/// that opens an existing set for writing must call `commit` or `sweep`, unless the caller returns an error.
+impl<'k> ExpiringSet<'k, Writing> {
     /// Opens a set for the sweeper, which restores the marker and deletes expired members. The set must have the marker
     /// or be dirty. Returns an error for any other sorted set.
-    pub(super) fn to_check(ctx: &'k mut Context, name: Str<'k>) -> Result<TimedSet<'k, Writing>, Error> {
-        TimedSet::of(Key::open_notouch(ctx, name), name, |ctx, _, ttl| tracker::is_dirty(ctx, name, ttl))
+    pub(super) fn to_check(ctx: &'k mut Context, name: Str<'k>) -> Result<ExpiringSet<'k, Writing>, Error> {
+        ExpiringSet::of(Key::open_notouch(ctx, name), name, |ctx, _, ttl| tracker::is_dirty(ctx, name, ttl))
     }
 
     /// Opens any sorted set, to make it an expiring set.
-    pub fn adopt(ctx: &'k mut Context, name: Str<'k>) -> Result<TimedSet<'k, Writing>, Error> {
-        TimedSet::of(Key::open(ctx, name), name, |_, _, _| true)
+    pub fn adopt(ctx: &'k mut Context, name: Str<'k>) -> Result<ExpiringSet<'k, Writing>, Error> {
+        ExpiringSet::of(Key::open(ctx, name), name, |_, _, _| true)
     }
 
     /// Returns the set and the number of its live members. O(log N), or O(1) if no member has expired.
     ///
     /// Must be called before any change to the set, because this function may close the key and open it again.
-    pub fn live_count(mut self, now: Millis) -> Result<(TimedSet<'k, Writing>, u64), Error> {
+    pub fn live_count(mut self, now: Millis) -> Result<(ExpiringSet<'k, Writing>, u64), Error> {
         if let Some(live) = self.live_count_at_hand(now) {
             return Ok((self, live));
         }
@@ -257,7 +257,7 @@ impl<'k> TimedSet<'k, Writing> {
             return self.set.key.close();
         }
         let is_empty = self.set.is_empty();
-        let TimedSet { name, put, removed, set, highest, .. } = self;
+        let ExpiringSet { name, put, removed, set, highest, .. } = self;
         let ctx = set.key.close();
         let mut effects = Effects::new(ctx, name);
         effects.members(&put, &removed);
@@ -290,7 +290,7 @@ impl<'k> TimedSet<'k, Writing> {
     }
 }
 
-/// The result of a [sweep](TimedSet::sweep).
+/// The result of a [sweep](ExpiringSet::sweep).
 pub(super) struct Removed {
     /// The number of removed members.
     pub gone: u64,

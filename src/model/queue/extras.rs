@@ -1,12 +1,12 @@
-//! Notes: the worker, the error text, and some times of a job. Most jobs have no note, so a flag of the job tells
-//! whether there is one.
+//! Extras: the worker, the error text, and some times of a job. Most jobs have none, so a flag of the job tells whether
+//! it has extras.
 
 use super::job::{Extras, Job};
 use super::{Millis, Queue};
 
 /// An owned copy of the [`Extras`] of a job.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Note {
+pub(super) struct OwnedExtras {
     pub claimed: Millis,
     pub failed: Millis,
     /// The worker's name, then the error text.
@@ -16,7 +16,7 @@ pub(super) struct Note {
     since: [u8; 7],
 }
 
-impl Note {
+impl OwnedExtras {
     pub fn owned_bytes(&self) -> usize {
         self.words.len()
     }
@@ -52,29 +52,29 @@ impl Note {
 }
 
 impl Queue {
-    /// Changes the note of a job. O(log n).
-    pub(super) fn edit_note(&mut self, slot: u32, edit: impl FnOnce(&mut Note)) {
+    /// Changes the extras of a job. O(log n).
+    pub(super) fn edit_extras(&mut self, slot: u32, edit: impl FnOnce(&mut OwnedExtras)) {
         let job = &mut self.jobs[slot];
-        let note = self.notes.entry(job.node.seq).or_default();
-        self.owned_bytes -= note.owned_bytes();
-        edit(note);
-        self.owned_bytes += note.owned_bytes();
-        let is_noted = !note.extras().is_nothing();
-        if !is_noted {
-            self.notes.remove(&job.node.seq);
+        let extras = self.extras.entry(job.node.seq).or_default();
+        self.owned_bytes -= extras.owned_bytes();
+        edit(extras);
+        self.owned_bytes += extras.owned_bytes();
+        let has_extras = !extras.extras().is_nothing();
+        if !has_extras {
+            self.extras.remove(&job.node.seq);
         }
-        job.set_noted(is_noted);
+        job.set_has_extras(has_extras);
     }
 
-    pub(super) fn drop_note(&mut self, slot: u32) {
+    pub(super) fn drop_extras(&mut self, slot: u32) {
         let job = &self.jobs[slot];
-        if job.is_noted() {
-            self.owned_bytes -= self.notes.remove(&job.node.seq).map_or(0, |note| note.owned_bytes());
+        if job.has_extras() {
+            self.owned_bytes -= self.extras.remove(&job.node.seq).map_or(0, |extras| extras.owned_bytes());
         }
     }
 
     pub(super) fn extras(&self, job: &Job) -> Extras<'_> {
-        let note = if job.is_noted() { self.notes.get(&job.node.seq) } else { None };
-        note.map_or_else(Extras::default, Note::extras)
+        let extras = if job.has_extras() { self.extras.get(&job.node.seq) } else { None };
+        extras.map_or_else(Extras::default, OwnedExtras::extras)
     }
 }

@@ -1,13 +1,13 @@
 //! Claimed jobs that are not due at once when their lease expires.
 //!
-//! A job in [`TreeId::Retrying`] waits for BACKOFF after its lease. A job in [`TreeId::Recurring`] waits for its next
-//! occurrence. The time at which these jobs are due again follows from the job and the settings ([`Job::back_at`]). So
-//! no effect is needed when the lease expires.
+//! A job in [`TreeId::ClaimedBackoff`] waits for BACKOFF after its lease. A job in [`TreeId::ClaimedRecurring`] waits
+//! for its next occurrence. The time at which these jobs are due again follows from the job and the settings
+//! ([`Job::back_at`]). So no effect is needed when the lease expires.
 //!
 //! Like all trees of claimed jobs, these two trees are ordered by deadline. But BACKOFF and JITTER can change the order
-//! in which jobs are due again. So each job in the two trees also has an entry, a [`Return`], in a second tree
-//! ([`TreeId::OF_RETURNS`]). The second tree is ordered by the time at which jobs are due again. A job with a group has
-//! two entries: in a tree of its group, and in a tree of all groups.
+//! in which jobs are due again. So each job in the two trees also has an entry, a [`DueEntry`], in a second tree
+//! ([`TreeId::OF_DUE_ENTRIES`]). The second tree is ordered by the time at which jobs are due again. A job with a group
+//! has two entries: in a tree of its group, and in a tree of all groups.
 
 use super::groups::root_mut;
 use super::job::Job;
@@ -17,10 +17,10 @@ use super::{Millis, Queue, Settings};
 use crate::model::chunks::{Chunks, NIL};
 use crate::model::time;
 
-/// A job's entry in a tree of [`TreeId::OF_RETURNS`], ordered by the time at which the job is due again
+/// A job's entry in a tree of [`TreeId::OF_DUE_ENTRIES`], ordered by the time at which the job is due again
 /// ([`Job::back_at`]).
 #[derive(Clone, Debug)]
-pub(super) struct Return {
+pub(super) struct DueEntry {
     pub node: JobNode,
     pub deadline: Millis,
     /// The earliest deadline of the subtree. If it is in the future, a search for expired leases skips the subtree.
@@ -31,7 +31,7 @@ pub(super) struct Return {
     pub of_all_groups: bool,
 }
 
-impl Item for Return {
+impl Item for DueEntry {
     fn node(&self) -> &JobNode {
         &self.node
     }
@@ -48,7 +48,7 @@ impl Item for Return {
         self.first_deadline
     }
 
-    fn gather(items: &mut impl Items<Return>, root: u32) -> bool {
+    fn gather(items: &mut impl Items<DueEntry>, root: u32) -> bool {
         let Links { left, right, .. } = items[root].node.links;
         let children = [left, right].into_iter().filter(|&child| child != NIL);
         let first = children.map(|child| items[child].first_deadline).fold(items[root].deadline, Millis::min);
@@ -57,9 +57,9 @@ impl Item for Return {
 }
 
 impl Queue {
-    /// Adds a job's entries ([`Return`]) to the trees of returns, if the job needs any. Must be called after the job
-    /// entered its own tree.
-    pub(super) fn link_return(&mut self, slot: u32) {
+    /// Adds a job's entries ([`DueEntry`]) to the trees of due entries, if the job needs any. Must be called after the
+    /// job entered its own tree.
+    pub(super) fn link_due_entry(&mut self, slot: u32) {
         let job = &self.jobs[slot];
         let Some(tree) = job.node.tree.second() else { return };
         let (time, deadline) = (job.back_at(&self.settings), job.node.time);
@@ -67,31 +67,33 @@ impl Queue {
         for &of_all_groups in self.entries(slot) {
             let node = node.clone();
             let entry =
-                self.returns.push(Return { node, deadline, first_deadline: deadline, job: slot, of_all_groups });
-            self.change_return_tree(entry, |returns, root, order| tree::insert(returns, root, entry, order));
+                self.due_entries.push(DueEntry { node, deadline, first_deadline: deadline, job: slot, of_all_groups });
+            self.change_due_entry_tree(entry, |due_entries, root, order| tree::insert(due_entries, root, entry, order));
         }
     }
 
-    /// Removes a job's [`Return`] entries. Must be called before the job is removed from its tree of claimed jobs.
-    pub(super) fn unlink_return(&mut self, slot: u32) {
+    /// Removes a job's [`DueEntry`] entries. Must be called before the job is removed from its tree of claimed jobs.
+    pub(super) fn unlink_due_entry(&mut self, slot: u32) {
         for &of_all_groups in self.entries(slot) {
-            let entry = self.find_return(slot, of_all_groups);
-            self.change_return_tree(entry, |returns, root, order| tree::remove(returns, root, entry, order));
-            if let Some(from) = self.returns.remove(entry) {
-                self.change_return_tree(entry, |returns, root, _| tree::renumber(returns, root, from, entry));
+            let entry = self.find_due_entry(slot, of_all_groups);
+            self.change_due_entry_tree(entry, |due_entries, root, order| tree::remove(due_entries, root, entry, order));
+            if let Some(from) = self.due_entries.remove(entry) {
+                self.change_due_entry_tree(entry, |due_entries, root, _| {
+                    tree::renumber(due_entries, root, from, entry)
+                });
             }
         }
     }
 
-    /// Updates a job's entries in the trees of returns after the job has moved to `slot`.
+    /// Updates a job's entries in the trees of due entries after the job has moved to `slot`.
     pub(super) fn renumber_return(&mut self, slot: u32) {
         for &of_all_groups in self.entries(slot) {
-            let entry = self.find_return(slot, of_all_groups);
-            self.returns[entry].job = slot;
+            let entry = self.find_due_entry(slot, of_all_groups);
+            self.due_entries[entry].job = slot;
         }
     }
 
-    /// Returns the values of [`Return::of_all_groups`] for the entries that a job needs. Empty if it needs no entry.
+    /// Returns the values of [`DueEntry::of_all_groups`] for the entries that a job needs. Empty if it needs no entry.
     fn entries(&self, slot: u32) -> &'static [bool] {
         let job = &self.jobs[slot];
         match (job.node.tree.second(), job.member()) {
@@ -101,22 +103,26 @@ impl Queue {
         }
     }
 
-    fn find_return(&mut self, slot: u32, of_all_groups: bool) -> u32 {
+    fn find_due_entry(&mut self, slot: u32, of_all_groups: bool) -> u32 {
         let job = &self.jobs[slot];
-        let tree = job.node.tree.second().unwrap_or(TreeId::Retries);
+        let tree = job.node.tree.second().unwrap_or(TreeId::BackoffDue);
         let member = (!of_all_groups).then_some(job.member());
         let wanted = (job.back_at(&self.settings), job.node.priority, job.node.seq);
         let root = *root_mut(&mut self.roots, self.groups.as_deref_mut(), member, tree);
-        tree::find(&self.returns, root, wanted)
+        tree::find(&self.due_entries, root, wanted)
     }
 
     /// Changes the tree of an entry. `change` gets the root of the tree and returns the new root.
-    fn change_return_tree(&mut self, entry: u32, change: impl FnOnce(&mut Chunks<Return>, u32, ServingOrder) -> u32) {
-        let Return { job, of_all_groups, node: JobNode { tree, .. }, .. } = self.returns[entry];
+    fn change_due_entry_tree(
+        &mut self,
+        entry: u32,
+        change: impl FnOnce(&mut Chunks<DueEntry>, u32, ServingOrder) -> u32,
+    ) {
+        let DueEntry { job, of_all_groups, node: JobNode { tree, .. }, .. } = self.due_entries[entry];
         let order = if of_all_groups { ServingOrder::default() } else { self.order() };
         let member = (!of_all_groups).then(|| self.jobs[job].member());
         let root = root_mut(&mut self.roots, self.groups.as_deref_mut(), member, tree);
-        *root = change(&mut self.returns, *root, order);
+        *root = change(&mut self.due_entries, *root, order);
     }
 
     /// Returns the due time of a job at `now`. If the job's lease has expired, this is [`Job::back_at`].
@@ -128,19 +134,19 @@ impl Queue {
 impl Job {
     /// See [`Queue::due_of`].
     pub fn due(&self, now: Millis, settings: &Settings) -> Millis {
-        if self.is_lapsed(now) { self.back_at(settings) } else { self.node.time }
+        if self.is_lease_expired(now) { self.back_at(settings) } else { self.node.time }
     }
 
-    /// Returns the time at which a claimed job is due again if no command changes it. A job in [`TreeId::Spent`]
+    /// Returns the time at which a claimed job is due again if no command changes it. A job in [`TreeId::ClaimedLast`]
     /// becomes a dead letter at this time.
     pub fn back_at(&self, settings: &Settings) -> Millis {
         let deadline = self.node.time;
         match (self.node.tree, self.recurrence()) {
-            (TreeId::Retrying, _) => {
+            (TreeId::ClaimedBackoff, _) => {
                 let wait = settings.jittered_backoff(self.attempts, self.token);
                 time::after_at_most(deadline, wait)
             }
-            (TreeId::Recurring, Some(recurrence)) => recurrence.next(deadline),
+            (TreeId::ClaimedRecurring, Some(recurrence)) => recurrence.next(deadline),
             _ => deadline,
         }
     }

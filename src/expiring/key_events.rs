@@ -10,12 +10,12 @@
 //! `expire` event of an untracked key, the handler opens the key only if a sorted set was written since the previous
 //! `expire` event. If the set arrives in another way, the scan finds it later.
 
-use super::check::restore_markers;
-use super::scan::Seen;
+use super::scan::SetSnapshot;
+use super::sweeper::restore_markers;
 use super::tracker;
 use crate::model::db_key::DbKey;
 use crate::model::marker::{self, Reason};
-use crate::model::tracking::Standing;
+use crate::model::tracking::TrackingState;
 use crate::server::events::{EventKind, KeyEvent, ServerEvent};
 use crate::server::key::ReadKey;
 use crate::server::zset::SortedSet;
@@ -32,8 +32,8 @@ pub fn on_key(ctx: &mut Context, event: &KeyEvent<'_>) {
     if event.is_ours {
         return;
     }
-    if let Some(standing) = tracker::standing(ctx, event.key) {
-        on_change(ctx, event, standing);
+    if let Some(tracking_state) = tracker::tracking_state(ctx, event.key) {
+        on_change(ctx, event, tracking_state);
     }
     match event.kind {
         EventKind::MoveFrom => MOVED_FROM.store(ctx.database(), Ordering::Relaxed),
@@ -46,15 +46,15 @@ pub fn on_key(ctx: &mut Context, event: &KeyEvent<'_>) {
     }
 }
 
-fn on_change(ctx: &mut Context, event: &KeyEvent<'_>, standing: Standing) {
-    let is_tracked = standing != Standing::Unknown;
+fn on_change(ctx: &mut Context, event: &KeyEvent<'_>, tracking_state: TrackingState) {
+    let is_tracked = tracking_state != TrackingState::Unknown;
     match event.kind {
         EventKind::RenameTo | EventKind::MoveTo | EventKind::CopyTo | EventKind::Restore => {
             inspect(ctx, event.key, event.kind);
         }
         _ if event.of_sorted_set => {
             IS_WRITTEN.store(true, Ordering::Relaxed);
-            if standing == Standing::Clean {
+            if tracking_state == TrackingState::Clean {
                 note_changed(ctx, event.key);
             }
         }
@@ -63,7 +63,7 @@ fn on_change(ctx: &mut Context, event: &KeyEvent<'_>, standing: Standing) {
             inspect(ctx, event.key, event.kind);
         }
         // Keeps the entry of a dirty set, because the module recognizes the set at its new key by this entry.
-        EventKind::RenameFrom | EventKind::MoveFrom if matches!(standing, Standing::Dirty(_)) => {}
+        EventKind::RenameFrom | EventKind::MoveFrom if matches!(tracking_state, TrackingState::Dirty(_)) => {}
         EventKind::Gone | EventKind::Persist | EventKind::RenameFrom | EventKind::MoveFrom if is_tracked => {
             tracker::forget(ctx, event.key);
         }
@@ -77,15 +77,15 @@ pub fn on_server(ctx: &mut Context, event: ServerEvent<'_>) {
         ServerEvent::BecameReplica => tracker::stop(ctx),
         ServerEvent::Flushed(database) => tracker::with(ctx, |tracking| tracking.flush(database)),
         ServerEvent::Swapped(one, other) => tracker::with(ctx, |tracking| tracking.swap(one, other)),
-        ServerEvent::SlotsArrive(slots) => tracker::note_slots_arrive(ctx, slots),
-        ServerEvent::SlotsSettled(slots) => tracker::note_slots_settled(ctx, slots),
+        ServerEvent::SlotImportStarted(slots) => tracker::note_slot_import_started(ctx, slots),
+        ServerEvent::SlotImportEnded(slots) => tracker::note_slot_import_ended(ctx, slots),
         ServerEvent::Cron => {
             tracker::catch_up(ctx);
             restore_markers(ctx);
             tracker::on_cron(ctx);
         }
         // A dataset that is loaded aside matters only when the server serves it, which `Loaded` reports.
-        ServerEvent::LoadsAside | ServerEvent::LoadAborted => {}
+        ServerEvent::AsyncLoadStarted | ServerEvent::AsyncLoadAborted => {}
     }
 }
 
@@ -107,7 +107,7 @@ fn inspect(ctx: &mut Context, name: Str<'_>, kind: EventKind) {
     // Does not use the context's database, because in a transaction, Valkey 9.1 returns the client's database for a key
     // that MOVE or COPY wrote to another database.
     let database = key.database().unwrap_or(key.ctx().database());
-    let seen = SortedSet::new(key).and_then(|mut set| Seen::of(&mut set));
+    let seen = SortedSet::new(key).and_then(|mut set| SetSnapshot::of(&mut set));
     let reason = match kind {
         EventKind::Restore => Reason::Restored,
         EventKind::RenameTo | EventKind::MoveTo | EventKind::CopyTo if was_dirty(ctx, database, name, seen) => {
@@ -118,8 +118,10 @@ fn inspect(ctx: &mut Context, name: Str<'_>, kind: EventKind) {
     tracker::update(ctx, |tracking| {
         let (sets, key) = (tracking.database(database), name.bytes());
         match seen {
-            Some(Seen::Marked(due)) => sets.track(key, due),
-            Some(Seen::Unmarked { ttl, highest, .. }) if marker::is_expiring(highest, Some(ttl), reason, now) => {
+            Some(SetSnapshot::Marked(due)) => sets.track(key, due),
+            Some(SetSnapshot::Unmarked { ttl, highest, .. })
+                if marker::is_expiring(highest, Some(ttl), reason, now) =>
+            {
                 sets.note_dirty(key, ttl);
             }
             _ => sets.forget(key),
@@ -131,14 +133,14 @@ fn inspect(ctx: &mut Context, name: Str<'_>, kind: EventKind) {
 /// name it, and a listener of another module may have moved the set again after RENAME. So this function looks for a
 /// dirty set with the same TTL as this key. Such a set is the source if it no longer exists, or if it has the same
 /// number of members and the same highest score.
-fn was_dirty(ctx: &mut Context, database: i32, name: Str<'_>, seen: Option<Seen>) -> bool {
-    let Some(Seen::Unmarked { ttl, .. }) = seen else { return false };
+fn was_dirty(ctx: &mut Context, database: i32, name: Str<'_>, seen: Option<SetSnapshot>) -> bool {
+    let Some(SetSnapshot::Unmarked { ttl, .. }) = seen else { return false };
     let here = ctx.database();
     let is_source = |ctx: &mut Context, key: &DbKey| {
         let source = OwnedStr::new(&key.name);
         ctx.select(key.database);
         let Some(mut set) = SortedSet::new(ReadKey::open_notouch(ctx, source.as_str())) else { return false };
-        let (is_gone, is_same) = (set.is_empty(), Seen::of(&mut set) == seen);
+        let (is_gone, is_same) = (set.is_empty(), SetSnapshot::of(&mut set) == seen);
         drop(set);
         if is_gone {
             tracker::forget(ctx, source.as_str());
