@@ -123,8 +123,12 @@ fn main() {
 fn replay(limit: u64, requests: u64) {
     let started = Instant::now();
     let harmonic: f64 = (1..=SOURCES).map(|rank| 1.0 / rank as f64).sum();
-    let policy =
-        Policy { algorithm: Algorithm::Sliding, limit, window: WINDOW, grid: sliding::default_grid(limit, WINDOW) };
+    let policy = Policy {
+        algorithm: Algorithm::Sliding,
+        limit,
+        window: WINDOW,
+        precision: sliding::default_precision(limit, WINDOW),
+    };
     let (mut by_counter, mut by_module, mut by_log) = (Score::default(), Score::default(), Score::default());
     let (mut all, mut over, mut difference, mut compared) = (0, 0, 0.0, 0);
     let mut rng = SmallRng::seed_from_u64(1);
@@ -169,7 +173,7 @@ fn replay(limit: u64, requests: u64) {
             } else {
                 is_over = true;
             }
-            // Because of the grid, units are held up to a hundredth of the window longer. The comparison with a log of
+            // Because of the precision, units are held up to a hundredth of the window longer. The comparison with a log of
             // allowed requests shows how many requests are denied for this reason.
             let is_logged = logged.count(at) < limit;
             by_log.count(is_logged, is_logged);
