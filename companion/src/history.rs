@@ -15,7 +15,7 @@ pub const QUEUES: usize = 1_000;
 /// The idle time after which a queue's history is dropped to make room for others.
 const QUIET_MS: u64 = 3_600_000;
 
-/// The names of the server's values in charts.
+/// The names of the values that the history keeps for the server.
 const OF_SERVER: [&str; 18] = [
     "lag", "overdue", "expired", "allowed", "denied", "forced", "claims", "lost", "waiting", "ready", "delayed",
     "claimed", "dead", "wait", "memory", "commands", "clients", "sweep",

@@ -5,7 +5,7 @@
 //!   rates between two reads of a queue.
 //! - `history`: the last hour of a server, in memory.
 //! - `metrics`, `top`, `web`: the three views.
-//! - `text`: formatting of numbers, durations and arbitrary bytes. `json`: payloads with line breaks.
+//! - `text`: formatting of numbers, durations and arbitrary bytes. `json`: adds line breaks to JSON payloads.
 
 mod cli;
 mod ended;

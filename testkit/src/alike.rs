@@ -32,8 +32,8 @@ pub struct Alike {
 }
 
 impl Alike {
-    /// Begins another session. Forgets the first timestamp in the output of the last session, because the sessions of a
-    /// page may be from different days.
+    /// Begins the next session of a page of docs. Forgets the first timestamp of the previous session, because the
+    /// sessions of a page may be from different days.
     pub fn next_session(&mut self) {
         self.first = None;
     }

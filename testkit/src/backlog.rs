@@ -42,7 +42,7 @@ pub fn at_full_speed(client: &mut Client) {
     client.run("CONFIG SET zeitset.sweep-slice-us 5000 zeitset.sweep-max-duty 90");
 }
 
-/// Waits until only the member `live` is left. Then checks the TTL that marks the set (expiring.rs).
+/// Waits until only the member `live` is left. Then checks that the key has the TTL of an expiring set.
 #[track_caller]
 pub fn drained(client: &mut Client, key: &str) {
     eventually(3 * PATIENCE, "it is drained", || client.int(&format!("ZCARD {key}")) == 1);

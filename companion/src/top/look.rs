@@ -1,4 +1,4 @@
-//! The data of a terminal view.
+//! The data that the terminal view shows: samples of the server, the keys with the most denials, and the slow log.
 
 use crate::server::{Denied, Server, Slow};
 use crate::watch::Watch;

@@ -130,7 +130,7 @@ fn wait(watched: &Watched) -> Option<u64> {
     watched.queue.wait_ms(watched.at_us / 1000)
 }
 
-/// Compares two queues so that the one with the larger value is sorted first.
+/// Compares two queues by the column that `order` names. The larger value is first.
 fn compare(order: Order, one: &Watched, other: &Watched) -> Ordering {
     let by = |figure: fn(&Queue) -> u64| figure(&other.queue).cmp(&figure(&one.queue));
     let by_rate = |counter| other.rate(counter).unwrap_or(-1.0).total_cmp(&one.rate(counter).unwrap_or(-1.0));

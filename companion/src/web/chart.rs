@@ -120,7 +120,8 @@ pub fn plot(title: &str, unit: Unit, lines: &[Line], names: [&str; 2]) -> Markup
     }
 }
 
-/// Returns the highest value of each column with the column's position, 0 to 1.
+/// Splits the time from `first` to `last` into columns. Returns, for each column with points, its position from 0 to 1
+/// and its highest value.
 fn columns(points: &[(u64, f64)], first: u64, last: u64) -> Vec<(f64, f64)> {
     let span = (last - first).max(1) as f64;
     let mut columns: Vec<(usize, f64, f64)> = Vec::new();

@@ -62,7 +62,7 @@ impl Count {
     }
 }
 
-/// A stored count, and a call to check against it.
+/// A call, and the stored count that decides about it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fixed {
     call: Call,

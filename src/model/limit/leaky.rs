@@ -125,7 +125,7 @@ impl Level {
     }
 }
 
-/// A stored level, and a call to check against it.
+/// A call, and the stored level that decides about it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Leaky {
     call: Call,

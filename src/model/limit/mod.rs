@@ -241,7 +241,7 @@ pub fn assess(call: Call, intent: Intent, stored: Option<&[u8]>) -> Result<Asses
     })
 }
 
-/// A stored limit, and a call to check against it.
+/// A call, and the stored limit that decides about it.
 ///
 /// The stored units may be from calls with another policy. A call that is not a peek *settles* the limit first: from
 /// then on, no stored unit is in use for longer than the call's window. If `is_settled` is true, a method returns the

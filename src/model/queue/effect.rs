@@ -118,7 +118,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Whether these numbers fit a reply and can be increased without an overflow.
+    /// Whether the numbers are small enough for a reply, and can grow without an overflow.
     pub(super) fn possible(&self) -> bool {
         let counts = Counters::FIELDS.iter().map(|field| (field.get)(&self.counters));
         counts.chain([self.last_token, self.next_seq]).all(|count| count <= MAX_TOKEN) && self.last_id.possible()
@@ -214,7 +214,7 @@ impl Queue {
         self.change_job(slot, at, change).then_some(Effect { at, change: Change::Job { id, change } })
     }
 
-    /// Applies a change that the job's state allows. `sink` gets the effect.
+    /// Applies a change. The caller has checked that the job's state allows it. `sink` gets the effect.
     pub(super) fn carry_out(
         &mut self,
         slot: u32,

@@ -338,8 +338,8 @@ impl Job {
     }
 }
 
-/// All data of a job. The stored form and AOF files have the data after the last effect. GET and PEEK also take into
-/// account the time that has passed since then.
+/// All data of a job. The stored form and AOF files contain the data as the last effect left it. GET and PEEK also take
+/// into account the time since then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
     pub id: &'a [u8],
@@ -402,8 +402,9 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Returns the job with defaults for all optional parts. If the ID has the form of a generated ID, the default of
-    /// `created` is the time in the ID. Otherwise, the default is the due time for a waiting job, and 0 for other jobs.
+    /// Returns a record of the job in which all optional parts have their defaults. If the ID has the form of a
+    /// generated ID, the default of `created` is the time in the ID. Otherwise, the default is the due time for a
+    /// waiting job, and 0 for other jobs.
     pub fn bare(&self) -> Record<'a> {
         let Record { id, payload, state, time, priority, seq, .. } = *self;
         let created = match (AutoId::parse(id), state) {

@@ -352,7 +352,7 @@ impl Queue {
         self.put(slot, self.jobs[slot].due_tree(due, at), due);
     }
 
-    /// Notes that the job has waited since `at`. A job that has waited since its push needs no extras.
+    /// Notes that the job has waited since `at`. If the job has waited since its push, stores nothing.
     fn wait_since(&mut self, slot: u32, at: Millis) {
         let job = &self.jobs[slot];
         let since = if at > job.created() { at } else { 0 };

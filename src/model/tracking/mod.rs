@@ -6,9 +6,9 @@
 //! set. If a visit cannot read the set, its outcome is *unknown*: the set stays tracked, and a later visit checks it
 //! again.
 //!
-//! A set that plain commands (the server's own) have changed is *dirty* until the module restores its marker. Plain
-//! commands do not change the TTL. So the module recognizes a dirty set by the TTL that the set had at the time of the
-//! change, even after the set was moved or copied to another key.
+//! A set that plain commands (the server's own) have changed is *dirty* until the module restores its marker.
+//! [`Tracking`] stores the TTL of each dirty set. Plain commands keep this TTL, also when they move or copy the set to
+//! another key. So the module recognizes the moved set by its TTL.
 //!
 //! The timer is armed only for times within [`HORIZON`]. Later times are left to the cron job ([`Tracking::at_cron`]),
 //! which runs at least once a second. So delays stay far below the limits of the server's event loop. The cron job

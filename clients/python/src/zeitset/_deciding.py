@@ -174,7 +174,7 @@ class Decider:
 
 
 def check_all(parts: Sequence[Part], force: bool) -> Steps[Checks]:
-    """Takes units from all limits, or from none. Does not hand out units that a limiter has taken ahead."""
+    """Takes units from all limits, or from none. Uses no units that a limiter holds from earlier calls."""
     call = all_of([(part[0].calls, *part[1:]) for part in parts], force=force)
     asked = tuple((part[0].calls.key(part[1]), part[2] if len(part) == 3 else 1) for part in parts)
     remembering = [] if force else [(part[0].denials, part[1], cost) for part, (_, cost) in zip(parts, asked) if part[0].denials]

@@ -34,7 +34,7 @@ def client_network(ipv6: int = 56) -> Callable[[Scope], str]:
 
 
 class RateLimitHeaders:
-    """Writes the RateLimit fields of all limits that a request has checked, for example by the dependency for
+    """Writes the RateLimit fields of all limits that code has checked during a request, such as the dependency for
     FastAPI."""
 
     def __init__(self, app: App) -> None:

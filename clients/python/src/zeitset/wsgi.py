@@ -26,7 +26,8 @@ def client_network(ipv6: int = 56) -> Callable[[Environ], str]:
 
 
 class RateLimitHeaders:
-    """Writes the RateLimit fields of all limits that throttles, decorators and other code check during a request."""
+    """Writes the RateLimit fields of all limits that code has checked during a request, such as throttles and
+    decorators."""
 
     def __init__(self, app: App) -> None:
         self.app = app

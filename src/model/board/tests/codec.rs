@@ -9,7 +9,7 @@ fn decode(items: Vec<Item>) -> Result<Board, DecodeError> {
     Board::decode(&mut Tape { items, at: 0 })
 }
 
-/// Returns a header with DESC INT dimensions d0, d1, … and the number of members.
+/// Returns the header of a stored board. All dimensions are DESC INT, with the names d0, d1 and so on.
 fn header(dims: u64, ties: u64, keep: u64, members: u64) -> Vec<Item> {
     let mut items = vec![Item::Number(1), Item::Number(ties), Item::Number(keep), Item::Number(dims)];
     for i in 0..dims {

@@ -1,4 +1,4 @@
-//! Tests SLIDING against a reference that follows the definition: a list of times.
+//! Tests SLIDING against a simple reference: a list with the time of each unit.
 
 use super::super::{Algorithm, Assessment, MAX_UNITS, Patch, Verdict};
 use super::*;

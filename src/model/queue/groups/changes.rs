@@ -222,8 +222,8 @@ impl Queue {
         }
     }
 
-    /// Takes a unit of GROUPRATE, moves the job's group to the end of the ring, and ends the group's hold. Must be
-    /// called while the job is in no tree.
+    /// Notes a claim of a job for its group: takes a unit of GROUPRATE, moves the group to the end of the ring, and
+    /// ends the group's hold (ZQ.HOLD). Must be called while the job is in no tree.
     pub(in crate::model::queue) fn serve_group(&mut self, slot: u32, at: Millis) {
         let member = self.jobs[slot].member();
         let rate = self.settings.group_rate;

@@ -104,7 +104,8 @@ fn any_single_byte_changed_is_refused_or_gives_a_sound_queue() {
     }
 }
 
-/// A number or a byte string of the stored form. A test can replace a token with one of another length.
+/// A part of a stored queue: a number or a byte string. A test can replace a part, even by one with more or fewer
+/// bytes.
 #[derive(Clone, Debug)]
 enum Token {
     Number(u64),
