@@ -40,8 +40,8 @@ struct Tracker {
     checked: Option<DbKey>,
     /// The slots whose keys are arriving. The sets of these slots are not tracked.
     arriving: Vec<SlotRange>,
-    /// The slots in `arriving` whose move has ended. When no set of the slots in `arriving` is tracked any more, both
-    /// lists drop these slots.
+    /// The slots in `arriving` whose move has ended. They are removed from `arriving` and from this list when no set of
+    /// an arriving slot is tracked any more.
     arrived: Vec<SlotRange>,
 }
 

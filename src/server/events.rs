@@ -64,7 +64,7 @@ pub enum ServerEvent<'a> {
     BecameReplica,
     /// A replica begins to load a dataset next to the one that it serves.
     AsyncLoadStarted,
-    /// The replica has dropped the dataset that it was loading next to the one that it serves.
+    /// The replica has stopped loading the new dataset and has dropped it. It still serves the old one.
     AsyncLoadAborted,
     /// The server has loaded a dataset from a file or a master.
     Loaded,

@@ -450,7 +450,7 @@ pub fn start() -> (Server, Client) {
     (server, client)
 }
 
-/// Starts a server with the module and an AOF, and opens a client. For tests that end with `assert_agree`.
+/// Starts a server with the module and an AOF, and opens a client. `assert_agree` requires the AOF.
 pub fn start_keeping_aof() -> (Server, Client) {
     let server = Server::builder().keeping_aof().start();
     let client = server.client();

@@ -477,7 +477,7 @@ async function opened(client: NodeRedis | IoRedis): Promise<void> {
 }
 
 /**
- * Returns the error that made the server discard a transaction, because the reply EXECABORT does not name it. If there
+ * Returns the error that made the server discard a transaction. The reply EXECABORT does not name this error. If there
  * are several such errors, prefers a temporary one.
  */
 function reasonOf(error: Error, causes: readonly Error[]): Error {

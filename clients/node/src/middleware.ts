@@ -182,8 +182,8 @@ const socketOf = ({ env }: HonoContext): string | undefined =>
   (env as { incoming?: { socket?: { remoteAddress?: string } } } | undefined)?.incoming?.socket?.remoteAddress;
 
 /**
- * Middleware for an application or a route: `app.use(honoLimit(limiter))`. Responds 429 if a limit denies. By default,
- * `key` returns the client's network. This requires @hono/node-server. With other servers, and behind a proxy, pass
+ * Middleware for an application or a route: `app.use(honoLimit(limiter))`. Responds 429 if a limit denies. The default
+ * `key` returns the client's network, and requires @hono/node-server. With other servers, or behind a proxy, pass
  * `key`.
  */
 export function honoLimit<Context extends HonoContext = HonoContext>(

@@ -1,4 +1,4 @@
-//! A browser and the companion, which end with the test. testkit has servers and clients.
+//! Starts a browser and the companion for a test. Both end with the test.
 
 mod browser;
 mod running;

@@ -116,8 +116,9 @@ impl Names {
         id
     }
 
-    /// Removes the name with this ID. If it was not the last name of its length, the last name gets this ID. In that
-    /// case, returns the last name's old ID, and the caller must update all references to the old ID. O(1).
+    /// Removes the name with this ID. The last stored name of the same length takes over the ID. Returns the old ID of
+    /// that last name, and the caller must update all references to the old ID. Returns `None` if the removed name was
+    /// the last one. O(1).
     #[must_use]
     pub(super) fn remove(&mut self, id: u32) -> Option<u32> {
         self.index.remove(self.hash(self.name(id)), id);

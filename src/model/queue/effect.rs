@@ -52,8 +52,9 @@ pub enum Change<'a> {
     RestoreJob(Record<'a>),
     /// AOF rewriting: restores a push that waits behind the job with the same ID.
     RestoreFollower(NewJob<'a>),
-    /// AOF rewriting: restores taken units of GROUPRATE, or of RATE if `group` is `None`. Units are restored in the
-    /// order of `back_at`. Units of RATE come after `Configure`, and units of groups after the jobs.
+    /// AOF rewriting: restores taken units of a group (GROUPRATE). If `group` is `None`, restores taken units of RATE.
+    /// Units of RATE come after `Configure`, and units of groups after the jobs. The units of each group, and those of
+    /// RATE, are in the order of `back_at`.
     RestoreUnits { group: Option<&'a [u8]>, taken: Taken },
     /// AOF rewriting: moves a group to the end of the order in which groups take turns. These effects are in this
     /// order.

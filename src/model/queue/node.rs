@@ -30,7 +30,7 @@ pub(super) enum TreeId {
     /// The second tree of the jobs in `ClaimedBackoff`, ordered by the time at which they are due again
     /// ([`super::due_entries`]).
     BackoffDue = 8,
-    /// Has an entry for each job in `ClaimedRecurring`, ordered by the time of the job's next occurrence
+    /// The second tree of the jobs in `ClaimedRecurring`, ordered by the time of their next occurrence
     /// ([`super::due_entries`]).
     RecurringDue = 9,
 }
@@ -65,7 +65,7 @@ impl TreeId {
         }
     }
 
-    /// Returns the second tree in which the jobs of this tree have entries ([`super::due_entries`]), if there is one.
+    /// Returns the second tree of the jobs in this tree ([`super::due_entries`]), if there is one.
     pub fn second(self) -> Option<TreeId> {
         match self {
             TreeId::ClaimedBackoff => Some(TreeId::BackoffDue),
@@ -93,7 +93,7 @@ pub(super) struct Roots([u32; 10]);
 impl Roots {
     pub const EMPTY: Roots = Roots([NIL; 10]);
 
-    /// Returns the roots of [`TreeId::OF_JOBS`].
+    /// Returns the roots of the trees that contain jobs ([`TreeId::OF_JOBS`]).
     pub fn of_jobs(&self) -> impl Iterator<Item = u32> {
         TreeId::OF_JOBS.map(|tree| self[tree]).into_iter()
     }

@@ -32,7 +32,7 @@ pub struct Counters {
     pub revoked: u64,
     /// ACKs and NACKs after the lease had expired.
     pub late: u64,
-    /// Jobs, and occurrences of recurring jobs, whose TTL ended.
+    /// Waiting jobs whose TTL ended. A recurring job counts once for each occurrence that expired.
     pub expired: u64,
 }
 

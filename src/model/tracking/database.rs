@@ -34,7 +34,8 @@ pub enum TrackingState {
     Dirty(Millis),
 }
 
-/// [`Database::overdue`] reads at most twice this number of blocks, in some tens of µs.
+/// [`Database::overdue`] counts the due sets in at most this number of blocks. For an estimate, it then reads at most
+/// this number of blocks again. Both together take some tens of µs.
 const SAMPLE: usize = 256;
 
 #[derive(Clone, Copy)]
@@ -256,8 +257,8 @@ impl Database {
         self.unread > 0
     }
 
-    /// Reads the next sets of the walk in progress, and removes those that `is_meant` selects. The last set moves to
-    /// the place of a removed set. The walk misses no set, because it has already read the last set.
+    /// Continues the walk from the last set to the first, and removes the sets that `is_meant` selects. After each
+    /// removal, the last set takes the free place. The walk misses no set, because it has already read the last set.
     pub fn forget_some(&mut self, is_meant: impl Fn(&[u8]) -> bool) {
         /// The maximum number of sets that one call of `forget_some` reads.
         const SOME: usize = 512;

@@ -241,8 +241,8 @@ impl Tracking {
 
 /// The timer.
 impl Tracking {
-    /// Returns the request to the timer after a command or an event. If a set is due within the [`HORIZON`] and before
-    /// the timer fires, the request arms the timer for this set. If [`Need::sweeps`] is false, it changes nothing.
+    /// Returns how to change the timer after a command or an event. Arms the timer for the next due set if this set is
+    /// due within the [`HORIZON`] and before the timer fires. If [`Need::sweeps`] is false, changes nothing.
     pub fn after_change(&mut self, now: Millis, need: impl FnOnce() -> Need) -> Alarm {
         self.observe(now);
         let delay = self.next_due().and_then(|due| self.delay(now, due));
@@ -281,7 +281,7 @@ impl Tracking {
         Alarm::In(delay)
     }
 
-    /// Returns the delay until a slice has work again. `None` if there is no work, or if the delay exceeds the
+    /// Returns the delay until the sweeper has work again. `None` if there is no work, or if the delay exceeds the
     /// [`HORIZON`].
     fn next_delay(&self, now: Millis, need: Need) -> Option<Millis> {
         if need.hurries {

@@ -3,7 +3,7 @@
 use crate::model::time::Millis;
 use std::time::Duration;
 
-/// If earlier pauses were too long, the next pause is shorter, by at most this time in µs.
+/// The maximum time in µs by which the next pause is shortened after pauses that were too long.
 const CREDIT: i64 = 1000;
 
 /// Computes how long the sweeper pauses after each slice. A slice takes only half a ms, but the server's timers have a

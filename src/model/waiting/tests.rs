@@ -35,7 +35,7 @@ struct Client {
     /// The time-out by the wall clock. 0 means no time-out.
     timeout: Millis,
     count: u64,
-    /// The monotonic time since which there has been a job for this client. `None` if there is no such job.
+    /// The monotonic time at which a job became claimable for this client. `None` if no job is claimable.
     passed_over: Option<Millis>,
 }
 

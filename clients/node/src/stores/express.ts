@@ -19,7 +19,7 @@ interface Info {
 
 /** A key's hits, which `decrement` may take back. */
 interface Recent {
-  /** When the units of the hits become available again, soonest first. */
+  /** When the unit of each allowed hit becomes available again, soonest first. */
   readonly charged: number[];
   /** How many denied hits `decrement` has not taken back yet. A denied hit took no units. */
   denied: number;

@@ -111,7 +111,7 @@ export interface Listed<T> {
   readonly lease?: Lease;
 }
 
-/** The claim of a job. */
+/** A worker's right to run a job until a deadline. */
 export interface Lease {
   readonly worker: string | null;
   readonly token: number;

@@ -64,8 +64,8 @@ export class Holding<T> {
   }
 
   /**
-   * Runs the handler. `sinceMs`: the earliest time at which the lease may have begun. If half of the lease is over,
-   * returns the job to the queue.
+   * Runs the handler. The lease began at `sinceMs` or later. If more than half of the lease may be over, returns the
+   * job to the queue instead.
    */
   start(claimed: wire.Claimed, sinceMs: number): void {
     const nowMs = performance.now();

@@ -28,7 +28,7 @@ class Refund(NamedTuple):
 
 
 class PendingCall:
-    """A call that takes units ahead. Other callers for the same key wait for its reply."""
+    """A call in flight that takes units in advance. Other callers that need units of the key wait for its reply."""
 
     def __init__(self, cost: int, units: int) -> None:
         self.cost = cost

@@ -1,5 +1,5 @@
-"""Decides whether a limiter allows a call. Asks the server only if neither held units nor a remembered denial decide.
-This module does no I/O; `drive` and `adrive` of `_run` carry out the steps."""
+"""Decides whether a limiter allows a call. Asks the server only if the limiter remembers no denial of the key and
+holds too few units. This module does no I/O; `drive` and `adrive` of `_run` carry out the steps."""
 
 from __future__ import annotations
 

@@ -50,8 +50,8 @@ class Denials:
         return _later(denial.check, denial.replied) if denial is not None and cost >= denial.cost else None
 
     def known_of_all(self, key: str, call: Signature) -> Checks | None:
-        """Looks up a call that checks several limits, one of them the limit of `key`. If this limit has denied the
-        same call before and would still deny it, returns what the server would reply now."""
+        """Returns what the server would reply now to `call`, which checks several limits. Returns None if no remembered
+        denial of `key` tells the reply."""
         denial = self._find(key)
         if denial is None or denial.checks is None or denial.call != call:
             return None

@@ -129,7 +129,7 @@ class Slots:
                 first[0].turn.set_result(self._reserve(first[1]))
 
     def _first(self) -> tuple[_Waiting, int] | None:
-        """Returns the source that may claim next, and the number of jobs that it may claim."""
+        """Returns the waiting source whose turn is next, and the number of jobs that it may claim."""
         if not self._is_shared:
             return self._waiting[0], self.free
         before = monotonic() - _LONG

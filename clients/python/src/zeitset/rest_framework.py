@@ -1,5 +1,5 @@
 """Throttles that replace the throttles of Django REST framework. They are exact, and keep their counts in Redis, not in
-Django's cache.
+Django's cache. They need these Django settings:
 
 `REST_FRAMEWORK = {"DEFAULT_THROTTLE_CLASSES": ["zeitset.rest_framework.UserRateThrottle"], "DEFAULT_THROTTLE_RATES": {"user": "100/day"}}`
 and `ZEITSET_URL = "redis://localhost:6379"`.
@@ -32,10 +32,10 @@ def _limiter(client: Any, scope: str, limit: int, seconds: int, on_error: OnErro
 
 
 class RateThrottle(throttling.SimpleRateThrottle):
-    """A base class like SimpleRateThrottle: give it a `scope`, and a `get_cache_key(request, view)` that returns the
-    key of the client.
+    """A base class like SimpleRateThrottle. A subclass defines `scope` and `get_cache_key(request, view)`. This method
+    returns the key to limit.
 
-    A denied request takes no units. `client`: a client of redis-py, instead of one for `settings.ZEITSET_URL`.
+    A denied request takes no units. `client`: the redis-py client, by default one for `settings.ZEITSET_URL`.
     `on_error`: what to do if Redis is away.
     """
 

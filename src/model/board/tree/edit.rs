@@ -70,9 +70,9 @@ impl Tree {
         leaf.ids[at] = to;
     }
 
-    /// Updates the totals of members and heads for the row at `position`. `apply` adds the row or subtracts it. Of
-    /// several rows with the same words, only the first is a head. If the first row is added, the second is no longer a
-    /// head. If the first row is subtracted, the second becomes a head.
+    /// Updates the totals of members and heads for the row at `position`: `apply` adds or subtracts. A *head* is the
+    /// first of the rows with the same words. If a head is added, the next row with these words is no longer a head. If
+    /// a head is subtracted, the next row with these words becomes a head.
     fn count(&mut self, position: Position, apply: fn(Total, Total) -> Total) {
         let row = self.cursor(position);
         let is_head = row.before().is_none_or(|before| before.words() != row.words());

@@ -43,7 +43,7 @@ impl Key {
     }
 }
 
-/// Returns the string after a change. Panics unless the key expires at the end of the window.
+/// Returns the key's string after a change. Panics unless the key expires at the end of the window.
 fn written(before: Option<&[u8]>, change: Update) -> Vec<u8> {
     let (text, lifetime) = match change {
         Update::Replace { text, lifetime } => (text.to_vec(), Some(lifetime)),

@@ -66,8 +66,8 @@ impl Key {
         self.ring().map_or(0, |ring| ring.len())
     }
 
-    /// Returns the string's units by time, from a linear scan and a sort. Omits the oldest slot: to compute its units,
-    /// the function would need the total of the slot before it, which the string no longer has.
+    /// Returns the string's units, by the time at which they become available again. Omits the oldest slot. Its units
+    /// cannot be computed, because the string no longer contains the total of the slot before it.
     fn units(&self) -> Vec<(Millis, u64)> {
         let Some(text) = &self.0 else { return Vec::new() };
         let number = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap());

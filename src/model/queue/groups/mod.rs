@@ -65,8 +65,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use table::GroupTable;
 
-/// One claim, or one run of the upkeep, settles the unit logs ([`RateLog::settle`]) of at most this number of groups.
-/// Later claims and runs continue.
+/// One claim, or one run of the upkeep, updates the unit logs of at most this number of groups ([`RateLog::settle`]).
+/// Later claims and runs update the other logs.
 const SETTLED_AT_ONCE: usize = 128;
 
 /// [`Queue::forget_units`] clears the unit logs of at most this number of groups. It runs for each pushed or claimed
@@ -110,7 +110,7 @@ pub(super) struct Group {
     opens: Millis,
     /// The earliest time at which a job of this group is ready.
     ready: Millis,
-    /// The earliest `opens` in the subtree of this node.
+    /// The earliest time at which a claim can get a job from a group in the subtree of this node.
     least_opens: Millis,
     least_ready: Millis,
     log: RateLog,

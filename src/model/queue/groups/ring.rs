@@ -1,5 +1,5 @@
 //! The ring: a tree of the groups with jobs, in the order of their turns. Each group also stores two times of its
-//! subtree: the earliest time at which a group opens, and the earliest time at which a group has a ready job.
+//! subtree: the earliest time at which a claim can get a job, and the earliest time at which a job is ready.
 
 use super::{Group, Groups};
 use crate::model::chunks::NIL;

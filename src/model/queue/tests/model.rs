@@ -139,7 +139,7 @@ impl ModelJob {
         self.has_missed(now) || waits && self.every.is_some_and(|(_, anchor)| anchor == self.time)
     }
 
-    /// Returns since when the job is in its state.
+    /// Returns the time at which the job entered its state.
     fn since(&self, now: u64, s: &Settings) -> u64 {
         let last = [Some(self.created), self.claimed, self.failed(now), Some(self.moved)].into_iter().flatten().max();
         match self.state(now, s) {

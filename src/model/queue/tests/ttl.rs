@@ -173,7 +173,7 @@ fn nothing_is_dropped_by_a_claim_that_may_take_nothing() {
     assert_eq!(upkeep(&mut pair, 50), ["a"], "the upkeep does it");
 }
 
-/// An effect that expires a job whose TTL has not ended is rejected.
+/// The queue rejects an `Expire` effect if the TTL of the job has not ended.
 #[test]
 fn what_has_not_expired_cannot_be_dropped_for_it() {
     let mut pair = Pair::new();

@@ -1,4 +1,4 @@
-//! The name that a waiting client gets hashes to the cluster slot of its keys.
+//! Tests that the name on which a client is blocked is in the cluster slot of the client's key.
 
 use super::*;
 use proptest::prelude::*;
