@@ -40,7 +40,7 @@ pub struct Scan {
 /// A sorted set that has a TTL.
 #[derive(Clone, Copy, PartialEq)]
 pub enum SetSnapshot {
-    /// The TTL is the marker. The value is the time at which to check the set.
+    /// The TTL marks the set as an expiring set. The value is the time at which the sweeper must visit the set.
     Marked(Millis),
     Unmarked {
         ttl: Millis,

@@ -52,7 +52,7 @@ pub(super) fn start(ctx: &Context, slice: fn(&mut Context)) {
     begin_scan(ctx);
 }
 
-/// Disarms the timer. No slice runs until an event arms the timer again.
+/// Disarms the timer. The sweeper does not run until the timer is armed again.
 pub(super) fn stop(ctx: &Context) {
     with(ctx, Tracking::disarmed);
     set_timer(ctx, Alarm::Off);
@@ -102,7 +102,7 @@ pub(super) fn is_dirty(ctx: &Context, name: Str<'_>, ttl: Option<Millis>) -> boo
     ttl.is_some_and(|ttl| tracking_state(ctx, name) == Some(TrackingState::Dirty(ttl)))
 }
 
-/// Whether a set without the marker is an expiring set. A command must name the set. Accepts the set because of
+/// Whether the set that a command names is an expiring set, although its TTL is not the marker. The reason can be
 /// [`Reason::Dirty`], [`Reason::Named`] or, during a first scan, [`Reason::Loaded`].
 pub(super) fn recognizes(ctx: &Context, name: Str<'_>, highest: f64, ttl: Option<Millis>) -> bool {
     let now = ctx.now();

@@ -30,8 +30,8 @@ use super::time::{self, Millis};
 /// unlikely to use this number. If a program did, the sweeper would delete members of its sets.
 pub const GRACE: Millis = 47_111;
 
-/// How far the TTL of a loaded set may be below the marker, in ms. The module assumes that such a TTL is an earlier
-/// marker, and that the highest score has grown since.
+/// How far the TTL of a loaded set may be below the marker (an expiring set's TTL), in ms. The module assumes that such
+/// a TTL is an earlier marker, and that the highest score has grown since.
 const FIRST_SCAN_TOLERANCE: Millis = 10_000;
 
 /// How far the TTL of a restored set may differ from the marker, in ms. MIGRATE sends the *remaining* time. So the new

@@ -52,8 +52,8 @@ pub const HORIZON: Millis = 1500;
 /// The delay in ms until the next check of a claimable key whose clients the server must not serve now.
 const RETRY: Millis = 250;
 
-/// The delay in ms until the next check of a key that has woken a client. It is longer than [`HORIZON`], so waking a
-/// client arms no timer.
+/// A key that has woken a client is checked again after this delay, in ms. The delay is longer than [`HORIZON`], so
+/// waking a client arms no timer.
 const WAKE_TIMEOUT: Millis = 2000;
 
 /// If the clock steps back by at least this time, in ms, all keys are checked. A smaller step hardly delays a client.

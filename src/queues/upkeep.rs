@@ -41,7 +41,7 @@ const NEVER: Millis = Millis::MAX;
 
 /// The number of jobs that became dead letters, for INFO.
 static DEAD_LETTERS: AtomicU64 = AtomicU64::new(0);
-/// The number of jobs and occurrences that expired (TTL), for INFO.
+/// How many jobs, and runs of recurring jobs, were dropped because their TTL ended. For INFO.
 static EXPIRED: AtomicU64 = AtomicU64::new(0);
 /// The upkeep does not count jobs that became dead letters before this time. The former master, or this server before
 /// its restart, has already counted them.

@@ -16,7 +16,7 @@ pub struct Spec {
     pub summary: &'static CStr,
     pub complexity: &'static CStr,
     pub since: &'static CStr,
-    /// Flags as `RedisModule_CreateCommand` takes them: `write`, `readonly`, `deny-oom`, `fast`.
+    /// The flags for `RedisModule_CreateCommand`: `write`, `readonly`, `deny-oom`, `fast`.
     pub flags: &'static CStr,
     pub keys: Keys,
     pub arguments: &'static [Arg],
@@ -36,7 +36,7 @@ pub enum Keys {
     },
 }
 
-/// One key, or `numkeys` and its keys.
+/// One key among the arguments, or `numkeys` and the keys after it.
 struct KeySpec {
     /// The position in `argv` of the key or, if the keys are counted, of `numkeys`.
     at: usize,

@@ -109,7 +109,7 @@ function joined(fields: Record<string, string>, said: (name: string) => unknown)
 
 const PROBLEM = "application/problem+json";
 
-/** The part of Express that is used. */
+/** The part of Express that this module uses. */
 export interface ExpressRequest {
   readonly ip?: string | undefined;
 }

@@ -16,7 +16,7 @@ export type Instant = Date | number;
 const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };
 const NAMED = { ms: 1, seconds: 1000, minutes: 60_000, hours: 3_600_000, days: 86_400_000 };
 
-/** Returns a duration as a command takes it. */
+/** Formats a duration as the argument of a command. */
 export const duration = (value: Duration): string => inMs(milliseconds(value));
 
 /** Returns milliseconds as a command takes them. */

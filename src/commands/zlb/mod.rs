@@ -1,8 +1,8 @@
 //! ZLB: leaderboards with several dimensions. This file has the functions that the commands share.
 //!
 //! In replies, an INT value is an integer. A FLOAT value is a double in RESP3, and in RESP2 a bulk string with the
-//! fewest digits that parse to the same double, as in ZSCORE. A command that usually returns an array returns null as a
-//! null array.
+//! fewest digits that parse to the same double, as in ZSCORE. If a command usually replies with an array, its null
+//! reply is a null array.
 
 pub mod apply;
 pub mod around;

@@ -140,8 +140,8 @@ impl Board {
         position.is_some()
     }
 
-    /// Removes the members from index `start` to `stop`, as in [`Board::range`] (REMRANGE). If more members are removed
-    /// than remain, builds the board again from the remaining members. O(log n) per removed member, or O(1) per
+    /// Removes the members from index `start` to `stop`. For these indexes, see [`Board::range`]. If more members are
+    /// removed than remain, builds the board again from the remaining members. O(log n) per removed member, or O(1) per
     /// remaining member, whichever is less.
     pub fn remove_range(&mut self, start: i64, stop: i64) -> RemovedRange {
         let (first, count) = self.span(start, stop);

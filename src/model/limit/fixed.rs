@@ -62,7 +62,7 @@ impl Count {
     }
 }
 
-/// A call, and the stored count that decides about it.
+/// A call, and the stored count of units in use.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fixed {
     call: Call,

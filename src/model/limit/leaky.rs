@@ -65,7 +65,7 @@ impl Level {
         empty.saturating_sub(u128::from(now) * u128::from(self.limit))
     }
 
-    /// Converts a level from parts of `1 / self.window` units to parts of `1 / window` units, rounded up.
+    /// Converts a level to a new window, rounded up. A unit has `self.window` old parts, and `window` new parts.
     fn in_parts_of(self, window: Millis, parts: u128) -> u128 {
         let (old, new) = (u128::from(self.window), u128::from(window));
         if old == new {

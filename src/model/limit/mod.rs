@@ -165,13 +165,11 @@ impl Lifetime {
     /// Returns a lifetime that may exceed `until` by up to an eighth of the window, but at most by 20 s. So most calls
     /// do not change the TTL of a busy key.
     fn lingering(until: Millis, window: Millis) -> Lifetime {
-        /// The maximum lifetime of a key after `until`, in ms.
         const MOST: Millis = 20_000;
         Lifetime { until, linger: (window / 8).min(MOST) }
     }
 
-    /// Returns the time at which the key must expire. `before` is the key's current expiry. If `before` is between
-    /// `until` and `until` + `linger`, returns `before`.
+    /// Returns the key's new expiry. If this lifetime allows the current expiry `before`, returns `before`.
     pub fn expires_at(self, before: Option<Millis>) -> Millis {
         let latest = self.until + self.linger;
         before.filter(|before| (self.until..=latest).contains(before)).unwrap_or(latest)

@@ -104,8 +104,7 @@ impl Sliding<'_> {
         self.ring.map_or(0, |(_, usage)| usage.units)
     }
 
-    /// Returns the latest time at which a stored unit can become available again. If `is_settled` is false, returns
-    /// [`time::MAX`].
+    /// Returns the latest time at which a stored unit can become available again. For `is_settled`, see [`Assessed`].
     fn latest(&self, is_settled: bool) -> Millis {
         if is_settled { self.until } else { time::MAX }
     }

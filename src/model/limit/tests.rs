@@ -1,4 +1,4 @@
-//! Tests of all stored strings.
+//! Tests of the strings in which limits are stored.
 
 use super::*;
 use crate::model::{any_text, fuzzing};

@@ -97,8 +97,8 @@ impl Queue {
         jobs.collect()
     }
 
-    /// Returns the maximum number of jobs that a claim may take. PAUSED, CONCURRENCY, RATE and the number of tokens
-    /// that are left limit it.
+    /// Returns the maximum number of jobs that a claim may take. It depends on PAUSED, CONCURRENCY, RATE and the number
+    /// of unused tokens.
     pub(super) fn free(&self, now: Millis) -> u64 {
         let Settings { paused, concurrency, rate, .. } = self.settings;
         if paused {

@@ -54,7 +54,7 @@ impl Queue {
         self.link_expiry(slot);
     }
 
-    /// Removes the follower of a job. The job must be in a tree.
+    /// Removes and returns the push that waits behind a job. The job must be in a tree.
     pub(super) fn take_follower(&mut self, slot: u32) -> Option<Follower> {
         if !self.has_follower(slot) {
             return None;
@@ -65,14 +65,14 @@ impl Queue {
         follower
     }
 
-    /// Removes the follower of a job. The job must be in no tree.
+    /// Removes and returns the push that waits behind a job. The job must be in no tree.
     pub(super) fn drop_follower(&mut self, slot: u32) -> Option<Follower> {
         let follower = self.followers.remove(&self.jobs[slot].node.seq)?;
         self.owned_bytes -= follower.owned_bytes();
         Some(follower)
     }
 
-    /// If a push with AGAIN waits for a recurring job, removes the push, and gives the job its payload and TTL. The job
+    /// If a push with AGAIN waits behind a recurring job, moves the payload and the TTL of the push to the job. The job
     /// must be in no tree.
     pub(super) fn take_on(&mut self, slot: u32) {
         if let Some(Follower { payload, rest, .. }) = self.drop_follower(slot) {

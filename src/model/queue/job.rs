@@ -47,8 +47,8 @@ const FLAGS: u8 = HAS_EXTRAS | GROUPED;
 pub struct Recurrence {
     /// The time between two occurrences in ms, 1 ..= [`MAX_TIME`].
     pub period: Millis,
-    /// The due time of the present occurrence. PUSH, RESCHEDULE and ACK set this time, but retries do not change it. So
-    /// a job that runs on the hour keeps running on the hour.
+    /// The planned time of the job's current run. PUSH, RESCHEDULE and ACK set this time, but retries do not change it.
+    /// So a job that runs on the hour keeps running on the hour.
     pub anchor: Millis,
 }
 
@@ -298,7 +298,7 @@ impl Job {
         }
     }
 
-    /// Returns the tree that the job enters when a command at `at` sets its due time to `due`.
+    /// Returns the tree for the job after a command at `at` has set its due time to `due`.
     pub fn due_tree(&self, due: Millis, at: Millis) -> TreeId {
         if due <= at { TreeId::Ready } else { self.delayed_tree(due) }
     }

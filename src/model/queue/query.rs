@@ -213,7 +213,7 @@ impl<'a, T: Item, I: Index<u32, Output = T>> ByTime<'a, I> {
         Self::with_leases_until(items, root, behind, Millis::MAX)
     }
 
-    /// Lists the items after the key `behind`. Skips subtrees whose first deadline is later than `now`.
+    /// Does the same as [`of`](Self::of), but skips subtrees in which all deadlines are later than `now`.
     fn with_leases_until(items: &'a I, root: u32, behind: Option<OrderKey>, now: Millis) -> Self {
         let mut it = Self { items, path: Vec::new(), leases_until: now };
         it.descend(root, behind);

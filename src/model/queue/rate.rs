@@ -97,7 +97,7 @@ impl RateLog {
         self.taken.back().is_some_and(|t| t.back_at > rate.horizon(now))
     }
 
-    /// Forgets units that are available at `now`. Limits the wait for each other unit to one window.
+    /// Removes units from the log that are available at `now`. Limits the wait for all other units to one window.
     pub fn settle(&mut self, rate: Rate, now: Millis) {
         while self.taken.front().is_some_and(|t| t.back_at <= now) {
             self.taken.pop_front();

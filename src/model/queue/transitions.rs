@@ -38,8 +38,9 @@ impl Queue {
         self.next_seq < MAX_TOKEN
     }
 
-    /// Carries out a push. `auto` is the ID if the queue generated it. `same` is the slot of the job with the same ID.
-    /// The push replaces that job. With `again`, the push instead changes a waiting job, or waits behind a claimed job.
+    /// Carries out a push. `auto` is the new job's ID if the queue generated it. `same` is the slot of an old job with
+    /// this ID. The push replaces the old job. But with `again`, the push changes an old job that waits. If the old job
+    /// is claimed, the push with `again` waits until the claim ends.
     pub(super) fn enter(&mut self, at: Millis, new: &NewJob<'_>, auto: Option<AutoId>, again: bool, same: Option<u32>) {
         match same.filter(|_| again).map(|slot| (slot, self.state_of(slot, at))) {
             Some((slot, State::Claimed)) => return self.follow(slot, new),

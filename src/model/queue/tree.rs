@@ -36,7 +36,7 @@ pub(super) trait Item: Sized + 'static {
         0
     }
 
-    /// If false, no tree with items of this type stores the serving order.
+    /// Whether trees with items of this type can store the serving order.
     const SERVED: bool = true;
 
     /// Whether the tree of this item stores the serving order. If so, each item stores the best item of its subtree.

@@ -53,8 +53,7 @@ impl Queue {
         }
     }
 
-    /// Returns the total number of jobs in the given part of each tree. If `group` is `None`, counts the jobs of all
-    /// groups.
+    /// Returns how many jobs of `trees` have a time in `part`. If `group` is `None`, counts the jobs of all groups.
     pub(super) fn count_in(&self, group: Option<&Roots>, trees: &[TreeId], part: Part, now: Millis) -> u64 {
         let trees = trees.iter().flat_map(|&id| self.trees(group, id));
         trees.map(|tree| tree.count(part, now)).sum()

@@ -3,9 +3,9 @@
 //! act. The upkeep drops dead letters (DEADLEN, DEADTTL) and expired jobs (TTL), and removes groups without jobs. It
 //! also announces jobs that became dead letters because their leases expired.
 //!
-//! Without commands, a job or a group can become claimable, but not the reverse. A claim needs a ready job, a free
-//! lease (CONCURRENCY) and a free unit (RATE). If no command changes the queue, each of the three is available from
-//! some time on. From the latest of these times on, a claim gets a job.
+//! Until the next command, a claimable job or group stays claimable, and others can become so. A claim needs a ready
+//! job, a free lease (CONCURRENCY) and a free unit (RATE). Each of the three becomes available at some time, and then
+//! stays available until a command runs. From the latest of these times on, a claim gets a job.
 
 use super::clean::DROPPED_AT_ONCE;
 use super::effect::{Change, Effect};
@@ -81,8 +81,8 @@ impl Queue {
         self.next_upkeep(now, now).is_some_and(|at| at <= now)
     }
 
-    /// Drops some dead letters and expired jobs, and forgets some units of GROUPRATE that are available again. Returns
-    /// the number of dropped jobs and changed groups. O(log n) per dropped job or changed group.
+    /// Drops some dead letters and expired jobs. Clears the GROUPRATE logs of some groups whose units are all available
+    /// again. Returns the number of dropped jobs and changed groups. O(log n) per dropped job or changed group.
     pub fn clean_up(&mut self, now: Millis, mut sink: impl FnMut(&Effect<'_>)) -> usize {
         let at = now.min(MAX_NOW);
         let mut done = self.drop_expired(at, DROPPED_AT_ONCE, &mut sink);

@@ -211,8 +211,8 @@ impl Database {
         }
     }
 
-    /// Makes one set due again: the first set whose check is postponed until `passed` or earlier. Returns false if
-    /// there is no such set.
+    /// Makes one set due again whose check was postponed until `passed` or earlier. Returns false if there is no such
+    /// set.
     pub fn resume_one(&mut self, passed: Millis) -> bool {
         let Some(first) = self.postponed.first_entry().filter(|first| first.key().0 <= passed) else { return false };
         let ((_, key), due) = first.remove_entry();

@@ -228,7 +228,7 @@ impl Tracking {
         self.databases.values().filter_map(Database::next_due).min()
     }
 
-    /// Makes sets due again if the time until which their check was postponed has passed.
+    /// Makes sets due again whose postponement has ended.
     fn resume(&mut self) {
         /// One call of `resume` ends at most this number of postponements in each database. The others end later,
         /// because a slice calls `resume` before every visit.

@@ -40,7 +40,7 @@ class Stock {
   want = 0;
   /** When the limiter stops handing out the held units. */
   deadlineMs = 0;
-  /** When `#sweep` checks the stock, to refund unused units. */
+  /** When `#sweep` refunds the unused units. */
   sweepAtMs = 0;
   /** The reply to the last call. `repliedMs` is the time of the reply. */
   reply: Fields | undefined;

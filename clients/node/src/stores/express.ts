@@ -42,7 +42,7 @@ export class ExpressStore {
   readonly #counting: Counting;
   readonly #recent = new Map<string, Recent>();
   #settings: Settings | undefined;
-  /** Counts all requests. Undefined if the limit is a number. */
+  /** The limiter for a limit that is a function. It counts all requests. */
   #all: Limiter | undefined;
 
   constructor(client: RedisClient, name: string, options: StoreOptions = {}) {
@@ -75,8 +75,8 @@ export class ExpressStore {
 
   /**
    * Takes back a hit of the key. The middleware does not say which hit. If the store remembers a denied hit, it forgets
-   * that hit, which took no unit. If not, the store refunds the oldest hit. If the middleware meant a newer hit, the
-   * unit of the newer hit stays taken for too long.
+   * that hit. If it remembers none, it refunds the oldest hit. If the middleware meant a newer hit, a unit stays taken
+   * for too long.
    */
   async decrement(key: string): Promise<void> {
     const recent = this.#recent.get(key);

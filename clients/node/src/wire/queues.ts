@@ -94,7 +94,7 @@ export interface JobInfo<T> {
   readonly error: string | null;
   readonly worker: string | null;
   readonly group: string | null;
-  /** The payload of the push (with `again`) that waits until the claimed job has ended; null if no push waits. */
+  /** The payload of the waiting push, or null. A push with `again` waits until the job's claim ends. */
   readonly again: T | Undecodable | null;
   /** The fields of ZQ.GET's reply without the payloads. The names are in camel case. */
   readonly fields: Readonly<Record<string, string | number | null>>;

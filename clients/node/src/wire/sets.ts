@@ -10,7 +10,7 @@ export type When = "later" | "sooner";
 export type AddOptions = Life & {
   /** Adds only new members, or changes only present ones. */
   readonly only?: "new" | "present";
-  /** Changes a member's expiry only if the new expiry is later, or only if it is sooner. */
+  /** Allows only changes to a later expiry, or only changes to a sooner expiry. */
   readonly when?: When;
   /** Whether `add` also counts members whose expiry changed. */
   readonly changed?: boolean;

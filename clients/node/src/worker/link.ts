@@ -37,7 +37,7 @@ export class Link {
 
   constructor(
     private readonly place: Place,
-    /** One of the pump's keys, which are all in one slot. */
+    /** A key of the hash slot whose jobs are claimed. */
     private readonly key: string,
     private readonly leaseMs: number,
   ) {}

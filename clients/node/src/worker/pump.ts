@@ -25,7 +25,7 @@ import type { Place } from "./place.js";
  */
 const PROMPT_MS = 200;
 
-/** The part of a worker that its pumps share. */
+/** The part of a worker that all its pumps use. Each pump claims the jobs of one hash slot. */
 export interface Shared<T> {
   readonly place: Place;
   readonly holding: Holding<T>;
@@ -56,7 +56,7 @@ export class Pump<T> {
   /** Whether the last claim returned fewer jobs than its COUNT. */
   isDrained = false;
   #drainedMs = 0;
-  /** How many of the worker's slots are reserved for jobs of a claim that `turn` has sent. */
+  /** How many of the worker's slots are reserved for a claim without BLOCK. */
   reserved = 0;
   #isBeating = false;
   #beatMs = 0;

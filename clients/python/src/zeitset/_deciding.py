@@ -57,7 +57,7 @@ class Decider:
         _deciders.add(self)
 
     def known(self, key: str, cost: int) -> Check | None:
-        """Decides by the units that the limiter holds, or by a remembered denial. Returns None if neither suffices."""
+        """Decides without the server, by held units or by a remembered denial. Returns None if neither suffices."""
         if cost > self.calls.policy.limit:
             self.calls.fits(cost)
         if self.ahead is not None and (check := self.ahead.take(key, cost)):

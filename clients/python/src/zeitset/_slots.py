@@ -26,7 +26,7 @@ use these slots, because a node that hangs must not keep them."""
 
 @dataclass
 class Turn:
-    """A source's permission to claim up to `count` jobs."""
+    """Permission to claim up to `count` jobs."""
 
     count: int
     waits: bool

@@ -48,8 +48,8 @@ def all_of(check: Check | Checks) -> tuple[Check, ...]:
 
 
 def refusal(check: Check | Checks) -> dict[str, Any]:
-    """Returns the problem document (RFC 9457). The status is 429. If Redis was away, the status is 503, because the
-    client did nothing wrong."""
+    """Returns the problem document (RFC 9457). The status is 503 if Redis was not available, and 429 if a limit
+    denied the request."""
     if check.error:
         kind, status = "temporary-reduced-capacity", 503
         title = "Request cannot be satisfied due to temporary server capacity constraints"

@@ -33,10 +33,9 @@ _STATES: tuple[State, ...] = ("ready", "delayed", "claimed", "dead")
 
 class ZeitsetBroker(Broker):
     """Takes a `client`, a `url`, or `parameters` of `redis.Redis`. The Redis key of a queue is `namespace`, ":" and its
-    name.
+    name. If the actor is declared in the process that sends a message, the message has the priority of the actor.
 
-    `lease`: if a worker crashes, its messages are due again after this time. If the actor is
-    declared in the process that sends a message, the message has the priority of the actor.
+    `lease`: if a worker crashes, its messages are due again after this time.
     """
 
     def __init__(

@@ -230,7 +230,7 @@ impl Tree {
         self.adopt(left_id, from, names);
     }
 
-    /// Removes the child `at` and its row. Returns the child.
+    /// Removes the child at index `at` of a node. Returns the child.
     fn drop_child(&mut self, parent_id: u32, at: usize) -> Node {
         let child_id = self.nodes[parent_id].ids[at];
         let child = self.nodes.remove(child_id);

@@ -94,7 +94,7 @@ impl Node {
         }
     }
 
-    /// Moves row `at` of a leaf to position `to` and changes its words.
+    /// Moves a member of a leaf from index `at` to index `to`, and sets the member's values to `words`.
     pub(super) fn shift(&mut self, at: usize, to: usize, words: &[u64]) {
         let stride = words.len();
         if at < to {

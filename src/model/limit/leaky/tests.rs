@@ -57,7 +57,7 @@ fn written(change: Update) -> Vec<u8> {
 #[derive(Clone, Copy, Debug)]
 struct Written {
     at: i128,
-    /// The level: `per` parts are a unit, and `limit` parts drain per ms.
+    /// The level in parts. A unit has `per` parts. The bucket drains by `limit` parts per ms.
     parts: i128,
     limit: i128,
     per: i128,
@@ -283,8 +283,7 @@ proptest! {
     }
 }
 
-/// Returns small numbers, numbers near the clock and near `MAX_UNITS`, and random numbers. Hostile strings consist of
-/// them.
+/// Returns numbers for forged strings: small numbers, numbers near the clock or near `MAX_UNITS`, and random numbers.
 fn hostile() -> impl Strategy<Value = u64> {
     prop_oneof![0_u64..5, START - 5..START + 5, MAX_UNITS - 2..MAX_UNITS + 2, any::<u64>()]
 }

@@ -191,7 +191,7 @@ impl Groups {
         self.held.last_key_value().is_some_and(|((back, _), _)| *back > rate.horizon(now))
     }
 
-    /// Returns the first time at which all units of some group are available again.
+    /// Returns the earliest time at which a group has all its units again.
     pub fn first_back(&self) -> Option<Millis> {
         self.held.first_key_value().map(|((back, _), _)| *back)
     }

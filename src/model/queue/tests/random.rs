@@ -211,7 +211,7 @@ struct Run {
     /// All tokens, with the IDs of their jobs, the newest last.
     tokens: Vec<(String, u64)>,
     saved: (Vec<u8>, Model),
-    /// The clock and the counters after the last step.
+    /// The clock and the counters after the previous step.
     counted: (u64, Counters),
 }
 
