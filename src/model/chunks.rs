@@ -4,8 +4,9 @@
 //! this collection copies at most one chunk and the list of chunks. Only the first chunk grows as needed, so a small
 //! collection takes little memory. All other chunks are allocated in full size, so a push does not move them.
 //!
-//! The number of a removed item is used again. In a queue, the last item gets the number ([`Chunks::remove`]), so the
-//! memory shrinks with the number of jobs. In a board, the next new item gets the number (`board/slab.rs`).
+//! The number of a removed item is used again. In a queue, the item with the highest number gets the free number
+//! ([`Chunks::remove`]), so the memory shrinks with the number of jobs. In a board, the next new item gets the free
+//! number (`board/slab.rs`).
 
 use std::ops::{Index, IndexMut};
 

@@ -31,7 +31,7 @@ impl Unit {
     }
 }
 
-/// The units of times, with their length in ms.
+/// The units of durations, and their lengths in ms.
 const SUFFIXES: [(&[u8], u64); 6] =
     [(b"ms", 1), (b"s", 1000), (b"m", 60_000), (b"h", 3_600_000), (b"d", 86_400_000), (b"w", 604_800_000)];
 

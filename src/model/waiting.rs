@@ -49,7 +49,7 @@ use std::hash::Hash;
 /// The maximum delay of the timer, in ms. It is longer than the time between two calls of [`Waiting::tick`].
 pub const HORIZON: Millis = 1500;
 
-/// The delay in ms until the next check of a claimable key whose clients the server must not serve now.
+/// The delay in ms until the next check of a claimable key if the server must not serve the key's clients now.
 const RETRY: Millis = 250;
 
 /// A key that has woken a client is checked again after this delay, in ms. The delay is longer than [`HORIZON`], so

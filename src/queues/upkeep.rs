@@ -72,8 +72,8 @@ pub(super) struct Upkeep {
     /// The time of the last check. If a job's lease expired by this time, and the job became a dead letter, the event
     /// `zq.dead` has been sent.
     announced: AtomicU64,
-    /// The time of the next check, which the last check or change of the queue has set. [`names`] has an earlier time
-    /// after a RENAME, and a later time if the queue could not be changed.
+    /// The planned time of the next check. In [`names`], this time is earlier after a RENAME, and later after a check
+    /// that was not allowed to change the queue.
     planned: AtomicU64,
 }
 

@@ -107,7 +107,7 @@ impl<'k, M: Mode> Key<'k, M> {
         Key::open_in(ctx, name, 0)
     }
 
-    /// Opens a key without changing its LRU or LFU data. Also counts no hit or miss if the server supports NOSTATS.
+    /// Opens a key without changing its LRU or LFU data. If the server supports NOSTATS, counts no hit and no miss.
     pub fn open_notouch(ctx: &'k mut Context, name: Str<'_>) -> Key<'k, M> {
         Key::open_in(ctx, name, quiet_modes())
     }

@@ -62,7 +62,8 @@ impl Drop for Screen {
     }
 }
 
-/// Returns a channel of key presses and resizes. Reading blocks, so a thread reads the events until the program ends.
+/// Returns a channel of key presses and resizes. A thread reads them until the program ends, because `event::read`
+/// blocks.
 fn keys() -> mpsc::Receiver<Event> {
     let (sender, receiver) = mpsc::channel(16);
     std::thread::spawn(move || {

@@ -30,8 +30,8 @@ pub enum Combine {
 
 pub struct Merge {
     combine: Combine,
-    /// The union. Its tree is empty until [`finish`](Merge::finish). In a finished board, a name is stored with the
-    /// number of its leaf in the tree. Until then, it is stored with the number of its row in this merge.
+    /// The union. Its tree is empty until [`finish`](Merge::finish). Until then, each name is stored with the number of
+    /// its row in `rows` instead of its leaf in the tree.
     union: Board,
     /// One row for each distinct member: the words of the member's values, the `moment` of their last change, and the
     /// member's ID.

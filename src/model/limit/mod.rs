@@ -185,8 +185,8 @@ pub enum StoredLimit<'a> {
 }
 
 impl<'a> StoredLimit<'a> {
-    /// Parses a string. The first byte identifies the algorithm. A plain number can be a limit of ZRL.THROTTLE.
-    /// This depends on `expires_at`, the end of the key's TTL.
+    /// Parses a string. The first byte identifies the algorithm. `expires_at`, the end of the key's TTL, shows whether
+    /// a plain number is a limit of ZRL.THROTTLE.
     pub fn parse(text: &'a [u8], expires_at: Option<Millis>) -> Result<StoredLimit<'a>, Foreign> {
         match text.first() {
             Some(b's') => Ring::parse(text).map(StoredLimit::Sliding),

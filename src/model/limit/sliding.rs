@@ -83,7 +83,7 @@ pub(super) fn refund(ring: Ring<'_>, now: Millis, units: u64, until: Millis) -> 
     Ok((back, Some(if is_any_left { lowered() } else { Update::Remove })))
 }
 
-/// A stored ring, and a call to check against it.
+/// The check of a call against a stored ring.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sliding<'a> {
     call: Call,

@@ -135,7 +135,7 @@ impl Queue {
         self.settle_groups(at)
     }
 
-    /// Of the ready jobs, returns the one to serve first, or `NIL`. Skips the jobs of closed groups.
+    /// Returns the ready job to serve first, or `NIL`. Skips groups that allow no claim at `now`.
     pub(super) fn best_ready(&self, now: Millis) -> u32 {
         match &self.groups {
             None => self.best_of(&self.roots, now),

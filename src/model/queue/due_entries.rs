@@ -93,7 +93,7 @@ impl Queue {
         }
     }
 
-    /// Returns the values of [`DueEntry::of_all_groups`] for the entries that a job needs. Empty if it needs no entry.
+    /// Returns [`DueEntry::of_all_groups`] for each [`DueEntry`] that a job needs. Empty if the job needs none.
     fn entries(&self, slot: u32) -> &'static [bool] {
         let job = &self.jobs[slot];
         match (job.node.tree.second(), job.member()) {

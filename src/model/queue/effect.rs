@@ -39,8 +39,7 @@ pub enum Change<'a> {
     },
     /// Changes the job with this ID.
     Job { id: &'a [u8], change: JobChange<'a> },
-    /// Forgets units of RATE and GROUPRATE that are available again. If the clock has stepped back, shortens the wait
-    /// for the other units to one window.
+    /// Forgets units of RATE and GROUPRATE that are available again, and limits the wait for taken units to one window.
     SettleRate,
     /// Makes the `count` oldest dead letters ready. If `group` is a name, takes only dead letters of this group.
     Redrive { count: u64, group: Option<&'a [u8]> },
@@ -56,7 +55,7 @@ pub enum Change<'a> {
     /// Units of RATE come after `Configure`, and units of groups after the jobs. The units of each group, and those of
     /// RATE, are in the order of `back_at`.
     RestoreUnits { group: Option<&'a [u8]>, taken: Taken },
-    /// AOF rewriting: moves a group to the end of the order in which groups take turns. These effects are in this
+    /// AOF rewriting: moves a group to the end of the order in which groups take turns. Groups are restored in this
     /// order.
     RestoreTurn { group: &'a [u8] },
     /// AOF rewriting: restores the counters. This is the last effect of a queue.

@@ -42,7 +42,7 @@ const HAS_EXTRAS: u8 = 0x80;
 const GROUPED: u8 = 0x40;
 const FLAGS: u8 = HAS_EXTRAS | GROUPED;
 
-/// EVERY: after an ACK, the job waits for its next occurrence.
+/// EVERY: after an ACK, the job waits for its next run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recurrence {
     /// The time between two occurrences in ms, 1 ..= [`MAX_TIME`].
@@ -326,8 +326,8 @@ impl Job {
         TreeId::OF_LEASES.contains(&self.node.tree) && self.node.time <= now
     }
 
-    /// Whether a recurring job waits for its next run because the lease of its last allowed attempt has expired.
-    /// Returns false once an effect has moved the job to another tree.
+    /// Whether a recurring job's lease has expired in the last allowed attempt and no effect has moved the job since
+    /// then.
     pub fn has_missed(&self, now: Millis) -> bool {
         self.node.tree == TreeId::ClaimedRecurring && self.node.time <= now
     }

@@ -27,7 +27,7 @@ pub(super) enum TreeId {
     ClaimedRecurring = 6,
     /// The job is recurring and waits for an occurrence. With ORDERED, such a job does not block its group.
     Upcoming = 7,
-    /// The second tree of the jobs in `ClaimedBackoff`, ordered by the time at which they are due again
+    /// Has an entry for each job in `ClaimedBackoff`, ordered by the time at which the job is due again
     /// ([`super::due_entries`]).
     BackoffDue = 8,
     /// The second tree of the jobs in `ClaimedRecurring`, ordered by the time of their next occurrence

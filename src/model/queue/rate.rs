@@ -78,7 +78,7 @@ impl RateLog {
         rate.limit.saturating_sub(self.held(now))
     }
 
-    /// Returns the first time, not before `now`, at which a unit is available. O(entries).
+    /// Returns the first time, not before `now`, at which a unit is available. O(N), where N is the length of the log.
     pub fn opens_at(&self, rate: Rate, now: Millis) -> Millis {
         let mut held = self.held(now);
         let mut at = now;

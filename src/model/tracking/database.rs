@@ -91,7 +91,7 @@ pub struct Database {
     hasher: DefaultHashBuilder,
     /// The earliest due time and the number of each block, in this order. Blocks that are never due are left out.
     order: BTreeSet<(Millis, u32)>,
-    /// The number of sets that the walk in progress has not read. The walk begins with the last set.
+    /// The number of sets that `forget_some` has not read yet. It reads the sets backwards, from the last to the first.
     unread: usize,
     /// The name of each dirty set, and the TTL that its key had when the set became dirty.
     dirty: BTreeMap<Box<[u8]>, Millis>,
@@ -137,8 +137,8 @@ impl Database {
     }
 
     /// Tracks a set after one of the module's commands has changed it. The set must have a valid marker. `soonest` is
-    /// the earliest expiry of the changed members. If the set was dirty, or existed and was untracked, the expiries of
-    /// its other members are unknown. So the set is due at once.
+    /// the earliest expiry of the changed members. If the set was dirty or untracked, the expiries of its other members
+    /// are unknown, so the set is due at once. A new set has no other members.
     pub fn change(&mut self, key: &[u8], soonest: Option<Millis>, is_new: bool) {
         let soonest = soonest.filter(|&soonest| soonest < time::MAX).unwrap_or(NEVER);
         let due = match self.due(key) {

@@ -131,8 +131,8 @@ impl Tracking {
         self.databases.values().any(Database::is_walked)
     }
 
-    /// Continues the walk that [`begin_to_forget`](Tracking::begin_to_forget) began. Reads a few hundred sets, and
-    /// forgets those for which `is_meant` returns true.
+    /// Forgets the sets for which `is_meant` returns true. Each call after
+    /// [`begin_to_forget`](Tracking::begin_to_forget) reads the next few hundred sets.
     pub fn forget_some(&mut self, is_meant: impl Fn(&[u8]) -> bool) {
         if let Some(database) = self.databases.values_mut().find(|database| database.is_walked()) {
             database.forget_some(is_meant);

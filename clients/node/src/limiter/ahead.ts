@@ -14,7 +14,7 @@ import { asError } from "../errors.js";
 import type { Fields } from "../wire/limits.js";
 import { now } from "./clock.js";
 
-/** The most keys for which a limiter holds units at the same time. */
+/** The most keys for which a limiter takes units in advance. */
 const MAX_KEYS = 10_000;
 
 /** The methods of a limiter that `Ahead` calls. */
@@ -34,11 +34,11 @@ interface Waiter {
 /** The held units of a key. */
 class Stock {
   left = 0;
-  /** Units handed out since the last call. */
+  /** Units handed out since the last call to the server or the last `#sweep`. */
   used = 0;
   /** How many units the next call should take. */
   want = 0;
-  /** When the limiter stops handing out the held units. */
+  /** When the limiter stops handing out the units that it took in advance. */
   deadlineMs = 0;
   /** When `#sweep` refunds the unused units. */
   sweepAtMs = 0;
@@ -72,7 +72,7 @@ export class Ahead {
     this.#maxUnits = Math.min(units, limit);
   }
 
-  /** Hands out held units. Returns undefined if too few are held. With `isPeek`, takes no units. */
+  /** Hands out units taken in advance. Returns undefined if too few are left. With `isPeek`, hands out none. */
   take(key: string, cost: number, isPeek = false): Fields | undefined {
     const stock = this.#stocks.get(key);
     if (!stock?.reply || stock.left < cost) return undefined;

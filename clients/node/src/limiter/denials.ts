@@ -17,7 +17,7 @@ interface Denial {
   readonly among: Among | undefined;
 }
 
-/** The reply to a call for several limits, at least one of which denied the call. */
+/** The reply to a denied call for several limits. */
 interface Among {
   /** The keys and costs of the call, as one string. */
   readonly call: string;

@@ -60,7 +60,7 @@ export interface Take {
 }
 
 export interface HowToTake {
-  /** Whether to ask without taking units. */
+  /** Whether to check the limit without taking units. */
   readonly peek?: boolean;
   /** Whether to take the units even if they do not fit. */
   readonly force?: boolean;

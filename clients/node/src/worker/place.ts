@@ -17,7 +17,7 @@ interface Range {
   readonly node: Address;
 }
 
-/** The connection to one server for all commands that do not wait. */
+/** The connection to one server for all commands except claims that block. */
 export class Server {
   #opened: Promise<void> | undefined;
   #users = 0;

@@ -39,7 +39,7 @@ export interface Shared<T> {
   announce(name: outcomes.Ending | "stale" | "dead", event: outcomes.JobEvent<T>): void;
   announce(name: "disconnected" | "refused", event: { readonly error: Error }): void;
   connected(): void;
-  /** Tells the worker that its pumps may have more to do. */
+  /** Tells the worker to distribute its free slots again. */
   changed(): void;
   fail(error: Error): void;
   /** Reports the error of a promise that nothing awaits. */

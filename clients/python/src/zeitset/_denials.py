@@ -62,8 +62,8 @@ class Denials:
     def note(
         self, key: str, cost: int, check: Check, forgotten: int, call: Signature | None = None, checks: Checks | None = None
     ) -> None:
-        """Remembers a denial, unless `forget` was called after the call was sent. The caller must read `forgotten` from
-        `self.forgotten` before it sends the call."""
+        """Remembers a denial. `forgotten`: the value of `self.forgotten` when the command was sent. If `forget` was
+        called since then, ignores the denial."""
         if check.allowed or check.error or check.retry_after_ms <= 0:
             return
         replied = now()

@@ -186,7 +186,7 @@ impl Groups {
         if member == NIL { b"" } else { &self.table[self.members[member].group].name }
     }
 
-    /// Whether some unit of GROUPRATE becomes available again later than one window after `now`.
+    /// Whether a unit of GROUPRATE stays taken for longer than one window from `now`.
     pub fn unsettled(&self, rate: Rate, now: Millis) -> bool {
         self.held.last_key_value().is_some_and(|((back, _), _)| *back > rate.horizon(now))
     }
@@ -198,7 +198,7 @@ impl Groups {
 
     /// Estimates the memory in bytes. O(1).
     pub fn memory_usage(&self) -> usize {
-        /// The bytes of an entry of a map, including the overhead of its allocation.
+        /// The memory of one entry in `names` or `held`, in bytes, including the overhead of its allocation.
         const ENTRY: usize = 40;
         size_of::<Self>()
             + self.table.bytes()

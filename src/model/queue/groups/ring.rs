@@ -59,7 +59,7 @@ impl Groups {
         }
     }
 
-    /// Returns the earliest time at which a claim can get a job of a group, or [`NEVER`].
+    /// Returns the earliest time at which a claim can get a job of any group, or [`NEVER`].
     pub(in crate::model::queue) fn opens(&self) -> Millis {
         if self.ring == NIL { NEVER } else { self.table[self.ring].least_opens }
     }

@@ -1,4 +1,4 @@
-//! Tests of AGAIN. After the last push, the job runs once more. Two runs never overlap.
+//! Tests of AGAIN. If a job is pushed while it runs, it runs once more afterwards. Two runs never overlap.
 
 use super::super::{Change, Effect, JobChange, Nack, NewJob, Push, Queue, State};
 use super::{Pair, assert_sums, decoded, encoded, rebuilt};
