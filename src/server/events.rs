@@ -62,7 +62,7 @@ pub struct KeyEvent<'a> {
 pub enum ServerEvent<'a> {
     BecameMaster,
     BecameReplica,
-    /// A replica begins to load a dataset next to the one that it serves.
+    /// The replica begins to load a new dataset, and still serves the old one.
     AsyncLoadStarted,
     /// The replica has dropped the dataset that it was loading next to the one that it serves.
     AsyncLoadAborted,
