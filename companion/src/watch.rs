@@ -52,7 +52,7 @@ pub struct Watch {
     pub queues: BTreeMap<Key, Watched>,
     /// The name of the queue that was read last. The next sample continues after this name.
     cursor: Key,
-    /// The number of queues read since `cursor` was last empty.
+    /// The number of queues read in the present pass through all queues.
     passed: usize,
     /// Whether all queues have been read once.
     pub is_complete: bool,

@@ -7,7 +7,7 @@ use testkit::{Client, Server, cmd};
 
 const QUEUES: usize = 10_000;
 
-/// Returns the number of jobs in the large queue; a million with ZEITSET_FULL.
+/// Returns the number of jobs in the large queue.
 fn jobs() -> usize {
     if std::env::var_os("ZEITSET_FULL").is_some() { 1_000_000 } else { 50_000 }
 }

@@ -26,7 +26,7 @@ use std::ffi::CStr;
 
 pub const APPLY: &CStr = c"ZLB.APPLY";
 
-/// The effect of a change, and its keyspace event.
+/// The arguments of ZLB.APPLY for a change, and the keyspace event of the change.
 #[must_use = "call `announce` to replicate the effect"]
 pub struct BoardEffect<'k> {
     pub name: &'static [u8],

@@ -46,8 +46,8 @@ impl Firsts {
         self.by_time.insert((due, number), Arc::clone(first));
     }
 
-    /// Returns the earliest due time of all jobs, or `None` if no job waits. Updates outdated entries until the first
-    /// entry is up to date.
+    /// Returns the earliest due time of all jobs, or `None` if no job waits. Also updates the outdated entries at the
+    /// beginning of the list.
     fn earliest(&mut self) -> Option<Millis> {
         loop {
             let (&(entered, number), first) = self.by_time.first_key_value()?;

@@ -36,7 +36,7 @@ const CHECK_COST: usize = 2;
 const ROUND_PAUSE: Millis = 10;
 /// The time in ms after which a queue is checked again if the queue cannot be changed now.
 const RETRY: Millis = 1000;
-/// The time of the next check if a queue needs no check.
+/// The planned time for a queue that needs no check.
 const NEVER: Millis = Millis::MAX;
 
 /// The number of jobs that became dead letters, for INFO.

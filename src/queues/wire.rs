@@ -53,7 +53,7 @@ pub const SAME: &[u8] = b"-";
 
 /// The flag of an attempt that does not count.
 pub const FREE: &[u8] = b"free";
-/// The flag of the last attempt of a recurring job: if it fails, the job waits for its next occurrence.
+/// The flag of `RETRY` if a recurring job has no attempt left. The job waits for its next occurrence.
 pub const LAST: &[u8] = b"last";
 
 pub const AGAIN: &[u8] = b"again";

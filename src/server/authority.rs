@@ -59,8 +59,8 @@ const DRY_RUN_SINCE: c_int = 0x0007_0200;
 static DRY_RUN_CONTEXT: AtomicPtr<RedisModuleCtx> = AtomicPtr::new(null_mut());
 
 lazy_static! {
-    /// Redis 7.0: for each key, whether the module may serve its waiting clients in this turn (see
-    /// [`begin_iteration`]). Outside a cluster, all keys share one answer.
+    /// For each key, whether the server would accept a write command in this turn (see [`begin_iteration`]). Outside a
+    /// cluster, all keys share one answer. Used only on Redis 7.0.
     static ref TURN: Shared<Option<HashMap<Box<[u8]>, bool>>> = Shared::new(None);
 }
 

@@ -55,7 +55,7 @@ struct Waking {
     is_servable: unsafe fn(*mut RedisModuleCtx, *mut c_void) -> bool,
 }
 
-/// The blocked clients and the clients to check. Used only on Redis 7.0.
+/// The blocked clients and the woken clients. Used only on Redis 7.0.
 #[derive(Default)]
 struct BlockedClients {
     /// The blocked clients, by the address of their [`Wait`]. A client stays here until its [`Wait::end`].

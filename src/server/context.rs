@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use std::{array, iter};
 
-/// The server's side of one call into the module: a command, a timer, an event.
+/// The server's context of one call into the module. The server calls the module for a command, a timer or an event.
 pub struct Context(NonNull<RedisModuleCtx>);
 
 /// The name of the event that the module is sending.

@@ -62,7 +62,7 @@ pub struct KeyEvent<'a> {
 pub enum ServerEvent<'a> {
     BecameMaster,
     BecameReplica,
-    /// A replica begins to load a dataset next to the one that it serves.
+    /// The replica begins to load a new dataset, and still serves the old one.
     AsyncLoadStarted,
     /// The replica has stopped loading the new dataset and has dropped it. It still serves the old one.
     AsyncLoadAborted,

@@ -22,7 +22,7 @@ const NEEDED: [&CStr; 10] = [
     c"ZREMRANGEBYSCORE",
 ];
 
-/// The module replicates UNLINK, or DEL if the server lacks UNLINK. So the server must have UNLINK or DEL.
+/// The server must have UNLINK or DEL. The module replicates DEL only if the server lacks UNLINK.
 pub(super) const UNLINK: &CStr = c"UNLINK";
 pub(super) const DEL: &CStr = c"DEL";
 

@@ -1,4 +1,4 @@
-//! Expiring sets as clients see them: the TTL that marks a set as expiring, and functions that set up a state.
+//! Functions that set up or check expiring sets.
 
 use crate::client::Client;
 use crate::patience::{PATIENCE, eventually};

@@ -96,7 +96,7 @@ export function decode<T>(codec: Codec<T>, raw: Buffer): T {
   }
 }
 
-/** A payload that the codec cannot read, in a reply that shows jobs. */
+/** Stands for a payload that the codec cannot read, for example in the result of `peek`. */
 export class Undecodable {
   constructor(
     readonly raw: Buffer,

@@ -188,7 +188,7 @@ class NodeRedisConnection implements Own {
     }
   }
 
-  /** Sends a command. A Sentinel client repeats the command after an error, so `canSendOnce` is then false. */
+  /** Sends a command. A Sentinel client repeats a failed command, so `canSendOnce` is false for this kind of client. */
   sendOnce(key: string, words: readonly Word[]): Promise<Reply> {
     return this.send(key, words);
   }

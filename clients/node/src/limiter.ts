@@ -12,8 +12,8 @@ import * as wire from "./wire/limits.js";
 
 export interface LimiterOptions {
   /**
-   * When units become available again. `"sliding"` (default): each unit one window after it was taken. `"fixed"`: all
-   * units at the end of the window. `"leaky"`: one unit after the other, evenly spaced.
+   * When a unit becomes available again. `"sliding"` (default): one window after it was taken. `"fixed"`: at the end of
+   * the window. `"leaky"`: units become available one by one, at a steady rate.
    */
   readonly algorithm?: wire.Algorithm;
   /** For `"sliding"`: the precision of the time at which a unit becomes available again. See ZRL.CHECK. */
@@ -302,8 +302,9 @@ export class Limiter {
 export type Ask = readonly [limiter: Limiter, key: string, cost?: number];
 
 /**
- * Takes units from several limits, or from none: `checkAll([perSecond, "ann"], [perDay, "ann", 5])`. If Redis is away,
- * the strictest `onError` of the limiters decides. In a cluster, the keys must share a slot: `"{ann}"`.
+ * Takes units from several limits: `checkAll([perSecond, "ann"], [perDay, "ann", 5])`. If one limit denies, takes no
+ * units. If Redis is away, the strictest `onError` of the limiters decides. In a cluster, the keys must share a slot:
+ * `"{ann}"`.
  */
 export async function checkAll(...asks: readonly Ask[]): Promise<Checks> {
   const [first] = asks;

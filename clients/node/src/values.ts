@@ -19,7 +19,7 @@ const NAMED = { ms: 1, seconds: 1000, minutes: 60_000, hours: 3_600_000, days: 8
 /** Formats a duration as the argument of a command. */
 export const duration = (value: Duration): string => inMs(milliseconds(value));
 
-/** Returns milliseconds as a command takes them. */
+/** Returns milliseconds as an argument of a command. */
 export const inMs = (ms: number): string => `${Math.ceil(ms)}ms`;
 
 /** Returns a duration in milliseconds: `"1.5h"` is 5,400,000. */

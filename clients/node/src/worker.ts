@@ -103,7 +103,7 @@ export class Worker<T = any> extends EventEmitter<WorkerEvents<T>> {
   readonly #leaseMs: number;
   readonly #graceMs: number;
   readonly #holding: Holding<T>;
-  /** The pumps by the time at which they last got slots, earliest first. */
+  /** The pumps, which claim the jobs. A pump that has just got free slots moves to the end. */
   #pumps: readonly Pump<T>[];
 
   #phase: "new" | "working" | "stopping" | "stopped" = "new";

@@ -9,7 +9,7 @@ pub struct Denied {
     /// An upper bound on the number of denials. The lower bound is `count - error`.
     pub count: u64,
     pub error: u64,
-    /// The start of counting, Unix ms.
+    /// The time at which the server began to count this key, Unix ms.
     pub since_ms: u64,
 }
 

@@ -146,7 +146,7 @@ fn area(columns: &[(f64, f64)], top: f64) -> String {
     format!("{from:.1},{HEIGHT} {} {to:.1},{HEIGHT}", coordinates(columns, top))
 }
 
-/// Returns the upper end of the scale: 1, 2 or 5 times a power of ten, or a power of two for bytes.
+/// Returns the upper end of the scale, a round number. No value is above this number.
 fn round_up(highest: f64, unit: Unit) -> f64 {
     if highest <= 0.0 || !highest.is_finite() {
         return match unit {

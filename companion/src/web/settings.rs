@@ -1,4 +1,4 @@
-//! The settings of a queue: shown, and with `--write` a form.
+//! Shows the settings of a queue. With `--write`, shows a form that changes them.
 
 use super::App;
 use super::parts::form;

@@ -24,7 +24,7 @@ pub enum Combine {
     /// Adds the member's values in each dimension.
     #[default]
     Sum,
-    /// Takes the member's best tuple.
+    /// Uses the values of the board on which the member is best.
     Best,
 }
 
@@ -33,13 +33,13 @@ pub struct Merge {
     /// The union. Its tree is empty until [`finish`](Merge::finish). Until then, each name is stored with the number of
     /// its row in `rows` instead of its leaf in the tree.
     union: Board,
-    /// One row for each distinct member: the words of the member's values, the `moment` of their last change, and the
-    /// member's ID.
+    /// Each distinct member has one row. The row has the member's values as words, the `moment` of their last change,
+    /// and the member's ID.
     rows: Vec<u64>,
     /// The number of words of a row, including the moment and the ID.
     width: usize,
-    /// The number of members read so far. When a row changes, the row stores this number. The stored numbers order
-    /// members with equal values.
+    /// The number of members read so far. When a member's values change, the member's row stores this number. The
+    /// stored numbers order members with equal values.
     moment: u64,
 }
 

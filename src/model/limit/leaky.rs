@@ -125,7 +125,7 @@ impl Level {
     }
 }
 
-/// A call, and the stored level that decides about it.
+/// A call, and the stored level of its limit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Leaky {
     call: Call,

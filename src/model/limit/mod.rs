@@ -257,7 +257,8 @@ trait Assessed {
     /// Returns the time until no unit is in use. For `is_settled`, see [`Assessed`].
     fn reset_after(&self, is_settled: bool) -> Millis;
 
-    /// Returns the change that [settles](Assessed) the limit, or `None` if no change is needed.
+    /// Returns the change after which no stored unit is in use for longer than the call's window. Returns `None` if no
+    /// change is needed.
     fn settle(&self) -> Option<Update>;
 
     /// Returns the change that takes the units, the number of free units after the change, and the time at which the

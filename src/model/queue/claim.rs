@@ -143,7 +143,7 @@ impl Queue {
         }
     }
 
-    /// Of the ready jobs of one group, returns the one to serve first, or `NIL`.
+    /// Returns the first ready job of one group in serving order, or `NIL`.
     pub(super) fn best_of(&self, roots: &Roots, now: Millis) -> u32 {
         let order = self.order();
         let bests = parts(State::Ready).iter().filter_map(|&(id, part)| self.tree(roots, id).best(part, now, order));

@@ -57,8 +57,8 @@ impl Item for DueEntry {
 }
 
 impl Queue {
-    /// Adds a job's entries ([`DueEntry`]) to the trees of due entries, if the job needs any. Must be called after the
-    /// job entered its own tree.
+    /// Adds a job's [`DueEntry`] entries. Does nothing if the job's tree has no [second tree](TreeId::second). Must be
+    /// called after the job entered its own tree.
     pub(super) fn link_due_entry(&mut self, slot: u32) {
         let job = &self.jobs[slot];
         let Some(tree) = job.node.tree.second() else { return };

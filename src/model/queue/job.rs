@@ -36,7 +36,7 @@ impl State {
     }
 }
 
-/// A flag in the last byte of [`JobNode::high`]: the job has [`Extras`]. Times do not use this bit.
+/// A flag in the last byte of [`JobNode::high`]: the job has optional texts or times. Times do not use this bit.
 const HAS_EXTRAS: u8 = 0x80;
 /// A flag in the last byte of [`JobNode::high`]: the job has a group.
 const GROUPED: u8 = 0x40;

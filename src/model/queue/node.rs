@@ -50,9 +50,9 @@ impl TreeId {
     pub const OF_LEASES: [TreeId; 4] =
         [TreeId::Claimed, TreeId::ClaimedLast, TreeId::ClaimedBackoff, TreeId::ClaimedRecurring];
 
-    /// Returns two states of a job in this tree: before and after its due time or deadline, which orders the tree. The
-    /// first is also the stored state. In [`TreeId::ClaimedBackoff`] and [`TreeId::ClaimedRecurring`], the job is
-    /// delayed between these two states, until [`Job::back_at`](super::job::Job::back_at).
+    /// Returns a job's state before the time that orders this tree ([`JobNode::time`]), and the state after this time.
+    /// The first state is also the stored state. In [`TreeId::ClaimedBackoff`] and [`TreeId::ClaimedRecurring`], the
+    /// job is delayed between these two states, until [`Job::back_at`](super::job::Job::back_at).
     pub fn states(self) -> (State, State) {
         match self {
             TreeId::Ready => (State::Ready, State::Ready),

@@ -1,5 +1,5 @@
-//! Moves the memory of a queue for defragmentation: jobs and their bodies, the index, the members of groups, and the
-//! entries of claimed jobs that are due again after a delay ([`super::due_entries`]).
+//! Moves the memory of a queue for defragmentation: the jobs and their bodies, the index, the members of groups, and
+//! the entries of [`super::due_entries`].
 
 use super::Queue;
 use super::groups::Groups;

@@ -25,7 +25,7 @@ pub enum AfterError {
 #[derive(Clone, Copy, Debug)]
 pub struct JobFilter<'g> {
     pub state: State,
-    /// `None`: all groups. Empty: the jobs without a group.
+    /// `None` selects all groups. The empty name selects the jobs without a group.
     pub group: Option<&'g [u8]>,
 }
 

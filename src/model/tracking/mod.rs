@@ -77,7 +77,7 @@ pub struct Tracking {
     dropped: Vec<Database>,
     /// The number of expired members that remain in the set that was visited last.
     left: u64,
-    /// When the last failed check is repeated, measured in [`Tracking::passed`].
+    /// The time of the latest planned retry of a failed check, measured in [`Tracking::passed`].
     retry: Millis,
     /// The wall clock at the last reading.
     seen: Millis,
@@ -252,8 +252,9 @@ impl Tracking {
         }
     }
 
-    /// Returns the timer request after the cron job, and after a slice of the sweeper's work. If the next work is due
-    /// within the [`HORIZON`], the request arms the timer for this work. If not, the request disarms the timer.
+    /// Returns the request to the timer. Called after each cron job and after each slice of the sweeper's work. If the
+    /// next work is due within the [`HORIZON`], the request arms the timer for this work. If not, the request disarms
+    /// the timer.
     pub fn at_cron(&mut self, now: Millis, need: Need) -> Alarm {
         self.observe(now);
         self.resume();

@@ -227,7 +227,10 @@ export class Ahead {
   }
 }
 
-/** Removes and returns the callers that the next call serves: the first, and others up to a total cost of `free`. */
+/**
+ * Removes and returns the callers that the next call serves. Their total cost is at most `free`, unless the first
+ * caller alone costs more.
+ */
 function nextWaiters(stock: Stock): Waiter[] {
   let sum = 0;
   let count = 0;

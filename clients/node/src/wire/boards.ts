@@ -56,7 +56,7 @@ export interface Entry<Name extends string, V extends Value> {
 export class Shape<Name extends string, V extends Value> {
   constructor(
     readonly dimensions: readonly Dimension<Name>[],
-    /** Reads an integer as a number, or as a bigint. */
+    /** Reads an integer. The board's option `bigint` determines the type of the result. */
     private readonly whole: (reply: Reply | undefined) => V,
   ) {}
 

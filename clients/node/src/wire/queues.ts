@@ -118,7 +118,7 @@ export interface Lease {
   readonly deadlineMs: number;
 }
 
-/** The group of a job. If the queue has shards, the command goes only to the shard of this group. */
+/** The group of a job. A queue with shards sends the command only to the shard of this group. */
 export interface OfGroup {
   readonly group?: string;
 }

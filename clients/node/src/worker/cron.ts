@@ -1,4 +1,4 @@
-/** Jobs that recur at times of the wall clock. Their schedule is in the code of the workers. */
+/** Jobs that recur by a cron expression. The expression is in the code of the workers. */
 
 import type { Word } from "../connection.js";
 import { whole } from "../values.js";

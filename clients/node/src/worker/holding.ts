@@ -33,8 +33,8 @@ export interface Options<T> {
   /** Returns how long a handler may run; undefined if there is no limit. */
   timeoutMs(job: Job<T>): number | undefined;
   /**
-   * Returns the delay from a failure of the job to its next attempt, by the worker's options. Undefined if the queue
-   * has a BACKOFF, because the server then computes the delay.
+   * Returns the delay before the next attempt of a failed job, from the worker's options. Undefined if the queue has a
+   * BACKOFF, because the server then computes the delay.
    */
   backoffMs(job: Job<T>): number | undefined;
 }

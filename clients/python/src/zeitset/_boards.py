@@ -23,7 +23,7 @@ class Entry(NamedTuple):
 
 
 class BoardCalls:
-    """The calls of a leaderboard. Each of `dims` is a name, optionally followed by a direction and a type:
+    """The commands of a leaderboard. Each of `dims` is a name, optionally followed by a direction and a type:
     `"gold"`, `"seconds asc float"`. The default is `desc int`."""
 
     def __init__(self, key: str, *dims: str) -> None:

@@ -1,4 +1,4 @@
-"""A call: the words of a command, and how to read its reply. This module does no I/O; `_run` sends calls."""
+"""Commands, and the functions that read their replies. This module does no I/O; `_run` sends the commands."""
 
 from __future__ import annotations
 

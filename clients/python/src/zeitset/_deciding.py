@@ -43,7 +43,7 @@ _deciders: WeakSet[Decider] = WeakSet()
 
 
 class Decider:
-    """The calls of a limiter, the denials that it remembers, and the units that it holds."""
+    """Decides the calls of a limiter by the units that it holds or by remembered denials, or asks the server."""
 
     def __init__(self, calls: LimiterCalls, timeout: float | None, remember: bool) -> None:
         if calls.ahead is not None and not remember:

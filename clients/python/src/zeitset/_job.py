@@ -109,7 +109,7 @@ class Outcome:
 
     @property
     def may_be_last(self) -> bool:
-        """Whether the worker must ask the server whether the job is now a dead letter."""
+        """Whether the worker has to ask the server if this outcome made the job a dead letter."""
         return self.nack is not None and "FREE" not in self.nack and "DEAD" not in self.nack
 
 

@@ -114,8 +114,8 @@ def headers(checks: Iterable[Check]) -> dict[str, str]:
 
 def shown_wait(check: Check) -> int:
     """Returns the wait that the headers show, in seconds: `retry_after_ms` if it is positive, otherwise
-    `reset_after_ms`. The result is at least `window * remaining / limit`. At the policy's rate, the remaining units
-    last for this time."""
+    `reset_after_ms`. The wait is never shorter than the time for which the remaining units last at the policy's rate
+    (`window * remaining / limit`)."""
     wait = check.retry_after_ms if check.retry_after_ms > 0 else check.reset_after_ms
     least = -(-seconds_up(check.policy.window_ms) * check.remaining // check.limit)
     return max(seconds_up(wait), integer(least))

@@ -28,8 +28,8 @@ def patient(client: Any, seconds: float) -> Any:
 
 
 def once(client: Any, seconds: float) -> Any:
-    """Returns a client like that of `patient`, but it sends no command twice. A second REFUND could refund units of
-    other calls."""
+    """Returns a client whose `execute_command` takes at most `seconds`, and sends no command twice. A second REFUND
+    could refund units that another call took."""
     if isinstance(client, (aredis.Redis, aredis.RedisCluster)):
         return _AwaitingOnce(client, seconds)
     return _Cluster(client, seconds, repeats=False) if isinstance(client, redis.RedisCluster) else _twin(client, seconds)

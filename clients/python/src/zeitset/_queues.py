@@ -72,7 +72,7 @@ class Group:
 
 
 class QueueCalls:
-    """The calls of a queue. If the queue has shards, `push` and `hold` choose the shard, and the other methods raise
+    """The commands of a queue. If the queue has shards, `push` and `hold` choose the shard, and the other methods raise
     TypeError: use `queue.shard(i).calls`."""
 
     def __init__(

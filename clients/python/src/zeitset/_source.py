@@ -1,4 +1,4 @@
-"""A source of a worker: the queues that one claim may name, and the connections to their server.
+"""A source of a worker: some of the worker's queues, and connections to the server of these queues.
 
 Outside a cluster, a worker has one source. In a cluster, it has a source for each slot of its queues. Each source
 claims jobs, reports their outcomes and extends their leases by itself. So the failure of one node does not stop the

@@ -1,4 +1,4 @@
-//! A node of the tree: ordered rows, each with words and an ID.
+//! A node of the tree: ordered rows. Each row has an ID, and words (encoded values).
 //!
 //! In a leaf, each row is a member. In an inner node, each row is a child node. The words of the row are the words of
 //! the *first* member below the child. An inner node also has a [`Total`] for each child. Words, IDs and totals are in
@@ -12,7 +12,7 @@ use crate::model::chunks::NIL;
 /// subtracted with wrapping arithmetic.
 pub(super) type Total = u64;
 
-/// The [`Total`] of a single member that is not a head: one member, no heads.
+/// The [`Total`] of one member that has the same values as the previous row.
 pub(super) const MEMBER: Total = 1 << 32;
 
 pub(super) fn members(total: Total) -> u32 {

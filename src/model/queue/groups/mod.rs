@@ -69,8 +69,8 @@ use table::GroupTable;
 /// Later claims and runs update the other logs.
 const SETTLED_AT_ONCE: usize = 128;
 
-/// [`Queue::forget_units`] clears the unit logs of at most this number of groups. It runs for each pushed or claimed
-/// job. A claim fills at most one log. So logs are cleared faster than claims fill them.
+/// For each pushed or claimed job, [`Queue::forget_units`] clears the unit logs of at most this number of groups. A
+/// claim fills at most one log. So logs are cleared faster than claims fill them.
 const FORGOTTEN_BY_USE: usize = 2;
 
 /// One claim, or one run of the upkeep, clears the unit logs ([`RateLog`]) of at most this number of groups.

@@ -74,8 +74,8 @@ impl Groups {
         self.first_from(self.ring, turn, now, |group| (group.least_ready, group.ready))
     }
 
-    /// Searches a subtree for the first group whose turn is after `behind` and whose time is at most `now`. For each
-    /// group, `times` returns two values: the earliest time of the group's subtree, and the group's own time.
+    /// Returns the first group of a subtree that comes after turn `behind` and has a time of at most `now`. `times`
+    /// returns the earliest time in the group's subtree, and the group's own time.
     fn first_from(
         &self,
         root: u32,

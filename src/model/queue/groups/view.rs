@@ -1,4 +1,4 @@
-//! Reads of groups: ZQ.GROUPS, and the serving order of the jobs of all groups.
+//! Lists groups (ZQ.GROUPS), and the jobs of all groups in serving order.
 
 use super::Groups;
 use crate::model::chunks::NIL;

@@ -341,7 +341,7 @@ impl Model {
         jobs
     }
 
-    /// Returns the job that a claim gets from a group, if the group allows it.
+    /// Returns the job that a claim would get from a group, or `None` if the claim would get none.
     fn next_of(&self, group: &[u8], now: u64) -> Option<&ModelJob> {
         let s = &self.settings;
         let jobs: Vec<_> = self.jobs.iter().filter(|j| j.group == group).collect();

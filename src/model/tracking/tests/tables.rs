@@ -313,8 +313,8 @@ fn a_set_costs_little_beyond_its_name_and_the_memory_comes_back() {
     assert!(left - name <= 80, "{left} bytes for each of those that are left");
 }
 
-/// Adds and removes sets during a walk. The walk must forget each set that was present at its beginning and that
-/// `is_meant` selects.
+/// Adds and removes sets between calls of `forget_some`. Together, these calls must forget each set that `is_meant`
+/// selects and that was present at the beginning.
 #[test]
 fn sets_at_some_places_are_forgotten_in_small_steps() {
     let mut random = StdRng::seed_from_u64(2);
