@@ -83,8 +83,8 @@ impl Scan {
         }
     }
 
-    /// Continues the current scan for a few steps, at most to the end of the last database. Does nothing if this is a
-    /// first scan, which runs in slices.
+    /// Continues the current scan for a few steps, at most to the end of the last database. Does nothing during a first
+    /// scan: [`Scan::run_on`] continues it.
     pub fn on_cron(&mut self, ctx: &Context, tracking: &mut Tracking) {
         let (started, completed, mut steps) = (Instant::now(), self.completed, 0);
         if self.is_first || ctx.is_loading() {

@@ -246,8 +246,8 @@ impl Tracker {
         set_timer(ctx, self.tracking.at_cron(context::now(), need(ctx, hurries)));
     }
 
-    /// Until time is up, stops tracking the sets in slots that are moving to this server. When all these sets are
-    /// untracked and the move of some slots has ended, begins a scan, which finds the sets in these slots.
+    /// Stops tracking the sets in slots that are moving to this server, and returns when time is up. If no such set is
+    /// left, and the move of some slots has ended, begins a scan, which finds the sets in these slots.
     fn forget_on(&mut self, is_time_up: impl Fn() -> bool) {
         let Tracker { tracking, arriving, arrived, scan, .. } = self;
         while tracking.is_forgetting() && !is_time_up() {

@@ -169,7 +169,7 @@ impl Index {
         shard.find(hash, is).map(|at| id_of(shard.slots[at]))
     }
 
-    /// Adds an entry that is not in the table. O(1) amortized, at worst the rebuild of one shard.
+    /// Adds an entry that is not in the table. O(1) amortized. May rebuild a shard.
     pub fn insert(&mut self, hash: u32, id: u32) {
         if self.shards.is_empty() {
             self.shards.push(Shard::default());

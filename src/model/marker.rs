@@ -38,7 +38,7 @@ const FIRST_SCAN_TOLERANCE: Millis = 10_000;
 /// TTL differs from the old one by the transfer time and the clock skew.
 const RESTORE_TOLERANCE: Millis = 5000;
 
-/// How far the TTL of a set with only expired members may be below and above the marker, in ms. A program's own
+/// How many ms the TTL may be below and above the marker, if all members of the set have expired. A program's own
 /// rate-limit log also has only past scores. But such a log usually expires a whole number of seconds after its highest
 /// score, and no such time is in this range. So the module does not take the log for an expiring set.
 const EXPIRED_TOLERANCE: (Millis, Millis) = (100, 800);

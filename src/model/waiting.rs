@@ -80,7 +80,7 @@ pub struct Waiting<K> {
 #[derive(Debug)]
 struct WaitedKey<K> {
     clients: BTreeSet<Client>,
-    /// The client that was woken last, until it claims or leaves.
+    /// The woken client that has neither claimed nor left yet.
     woken: Option<WokenClient>,
     /// The time of the key's next check, unless a command changes its queue earlier.
     next: Option<Millis>,

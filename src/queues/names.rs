@@ -31,8 +31,8 @@ struct QueueNames {
     /// such dataset.
     async_loaded: Option<Vec<(i32, Name)>>,
     /// Whether RENAME or MOVE has removed a queue from its old key, but the event for the queue's new key has not come
-    /// yet. An event for a key without a queue does not clear this flag, because another module can move the queue
-    /// again before that event.
+    /// yet. If the new key has no queue when its event comes, the flag stays true, because another module may have
+    /// moved the queue again.
     is_moving: bool,
     next_number: u64,
 }
@@ -132,7 +132,7 @@ pub(super) fn note_loaded(holder: &impl RedisLockIndicator, database: i32, name:
     });
 }
 
-/// A replica begins to serve a dataset that it has loaded. Adds the queues of this dataset.
+/// Adds the queues of a loaded dataset (`async_loaded`) when the replica begins to serve it.
 fn take_over_loaded(ctx: &Context) {
     NAMES.with(ctx, |names| {
         for (database, name) in names.async_loaded.take().unwrap_or_default() {

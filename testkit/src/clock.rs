@@ -37,7 +37,7 @@ struct State {
     monotonic: i64,
 }
 
-/// The position of the first of two entries of [`ENTRY`] bytes. The first byte of the file selects the valid entry.
+/// Where the two entries with the clocks' offsets begin. The first byte of the file selects the valid entry.
 const ENTRIES: u64 = 16;
 /// The position in the file at which `clock.c` counts the iterations of the server's event loop.
 const TURNS: u64 = 8;

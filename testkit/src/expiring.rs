@@ -12,8 +12,8 @@ pub const NEVER: i64 = 9_007_199_254_740_991;
 /// A time after every test (1 January 2100, Unix ms).
 pub const FAR: i64 = 4_102_444_800_000;
 
-/// Writes an expiring set with its marker, but only with plain commands, as if the set came from an RDB file or another
-/// server. The scores may be in the past.
+/// Writes an expiring set with ZADD and PEXPIREAT, as if the set came from an RDB file or another server. The scores
+/// may be in the past.
 pub fn plant(client: &mut Client, key: &str, members: &[(&str, i64)]) {
     let scored: Vec<_> = members.iter().map(|(member, at)| format!("{at} {member}")).collect();
     let highest = members.iter().map(|(_, at)| at).max().expect("a member");

@@ -7,7 +7,7 @@ pub fn code(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
 
-/// Returns the fenced blocks in a language, without indentation.
+/// Returns the code blocks whose fence names `language`, without indentation.
 pub fn blocks<'a>(lines: impl IntoIterator<Item = &'a String>, language: &str) -> Vec<String> {
     let (fence, mut blocks, mut is_inside) = (format!("```{language}"), Vec::new(), false);
     for line in lines.into_iter().map(|line| line.trim_start()) {

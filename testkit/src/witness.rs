@@ -58,8 +58,8 @@ impl Witness {
         Self { stream: Stream::attach(server), watcher, cache, listener, key: key.into(), read: read.into() }
     }
 
-    /// Runs a command, even one that fails. A change of the key must notify all observers. Any other command must
-    /// notify none.
+    /// Runs a command, which may return an error. If the key has changed, asserts that all observers were notified. If
+    /// not, asserts that none were.
     #[track_caller]
     pub fn call(&mut self, c: &mut Client, line: &str) -> Told {
         self.watcher.run(&format!("WATCH {}", self.key));

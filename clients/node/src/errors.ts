@@ -16,7 +16,7 @@ export class PayloadError extends Error {
   override readonly name = "PayloadError";
 }
 
-/** Redis did not reply in time, or there was no connection during that time, or a job ran longer than its `timeout`. */
+/** Something takes too long: the connection to Redis, a reply, a job, or the `wait` of a limiter. */
 export class TimeoutError extends Error {
   override readonly name = "TimeoutError";
 }

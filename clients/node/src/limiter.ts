@@ -116,7 +116,7 @@ export class Checks {
   constructor(
     /** Whether units were taken from all limits. If not, units were taken from none. */
     readonly allowed: boolean,
-    /** The decision of each limit. Its `allowed` is whether that limit alone would have allowed the call. */
+    /** The decision of each limit. `allowed` is true if the limit alone would have allowed the call. */
     readonly checks: readonly Check[],
     readonly error?: Error,
   ) {}

@@ -96,8 +96,8 @@ async function decide<Request>(
 }
 
 /**
- * Combines the header fields of this limit with the fields that an outer middleware has set (`said`). A field lists the
- * value of the outer limit first. Only `Retry-After` replaces the outer value.
+ * Combines the header fields of this limit with the fields that an outer middleware has set (`said`). If both set a
+ * field, the outer value comes first. `Retry-After` gets only this limit's value.
  */
 function joined(fields: Record<string, string>, said: (name: string) => unknown): Record<string, string> {
   const join = ([name, value]: [string, string]): [string, string] => {

@@ -207,7 +207,7 @@ export class Queue<T = any> {
     return this.#queueOf(index);
   }
 
-  /** Returns the commands of one shard. `name` selects it: the group, or the id if the job has no group. */
+  /** Returns the commands of a job's shard. `name` is the job's group, or its id if it has no group. */
   #shard(name = ""): wire.QueueCalls<T> {
     return this.#shards[shardOf(name, this.#shards.length)] as wire.QueueCalls<T>;
   }

@@ -176,7 +176,7 @@ impl Leaky {
         wait.min(time::MAX - self.call.now)
     }
 
-    /// Returns the free units at a level of `parts`. A debt is rounded up to whole units.
+    /// Returns how many units are free. `parts` is the level ([`Leaky::parts`]). Debts are rounded up to whole units.
     fn remaining_at(&self, parts: u128) -> i64 {
         match self.room().checked_sub(parts) {
             Some(room) => match u64::try_from(room) {

@@ -153,7 +153,7 @@ fn build(oldest: RingSlot, slots: impl Iterator<Item = RingSlot>, len: usize) ->
     SmallBytes::from_vec(text)
 }
 
-/// The usage of a ring at one time.
+/// How many units of a ring are in use at one time, and in which slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Usage {
     /// The index of the first slot after slot 0 whose time is in the future. The length of the ring if there is none.

@@ -112,7 +112,7 @@ impl Queue {
         tree::find(&self.due_entries, root, wanted)
     }
 
-    /// Changes the tree of an entry. `change` gets the root of the tree and returns the new root.
+    /// Changes the tree that contains a due entry. `change` gets the root of the tree and returns the new root.
     fn change_due_entry_tree(
         &mut self,
         entry: u32,

@@ -77,7 +77,7 @@ impl<'a> JobTree<'a> {
         read!(self, |items| items[number].node())
     }
 
-    /// Returns the slot of an item's job.
+    /// Returns the index of a job in [`Queue::jobs`](super::Queue). `number` is the job's item in this tree.
     fn job(self, number: u32) -> u32 {
         read!(self, |items| items[number].job(number))
     }
@@ -142,7 +142,7 @@ impl<'a> JobTree<'a> {
     }
 }
 
-/// Of two nodes with their jobs, returns the one to serve first.
+/// Compares two jobs. Returns the one to serve first, with its node.
 pub(super) fn better<'a>(order: ServingOrder, a: (&'a JobNode, u32), b: (&'a JobNode, u32)) -> (&'a JobNode, u32) {
     if order.is_before(b.0, a.0) { b } else { a }
 }
@@ -246,7 +246,7 @@ impl<'a, T: Item, I: Index<u32, Output = T>> Iterator for ByTime<'a, I> {
     }
 }
 
-/// The keys and slots of jobs, in the order of the keys.
+/// Jobs in the order of their [`OrderKey`]. The number is the job's slot.
 pub(super) type List<'a> = Box<dyn Iterator<Item = (OrderKey, u32)> + 'a>;
 
 pub(super) fn merge<'a>(lists: impl Iterator<Item = List<'a>>) -> List<'a> {
@@ -259,7 +259,8 @@ pub(super) fn merge<'a>(lists: impl Iterator<Item = List<'a>>) -> List<'a> {
 }
 
 /// Lists the jobs of several trees in serving order. A *piece* is an item or a subtree. Each step takes the piece whose
-/// best job is served first. It lists the job of an item. It splits a subtree into its root and two smaller subtrees.
+/// best job is served first. If this piece is an item, the step lists its job. If it is a subtree, the step splits it
+/// into its root and two smaller subtrees.
 pub(super) struct ByRank<'a> {
     order: ServingOrder,
     /// The items and subtrees that are still to be listed, by the rank of their best job.

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 
 /// The highest limit with exact times: a unit becomes available again after exactly one window.
 const EXACT: u64 = 100;
-/// The maximum length of a log. A longer stored log is rejected.
+/// The maximum number of entries in a [`RateLog`]. A longer stored log is rejected.
 pub(super) const MAX_ENTRIES: usize = 512;
 /// The maximum of `back_at` in a stored log. [`Rate::horizon`] always returns an earlier time.
 pub(super) const MAX_BACK_AT: Millis = 4 * MAX_TIME;

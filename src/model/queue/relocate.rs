@@ -6,7 +6,7 @@ use super::groups::Groups;
 use crate::model::relocate::{Mover, Relocate, in_steps};
 
 impl Relocate for Queue {
-    /// Moves one chunk, or one shard of the index, per step.
+    /// Each step moves one array of jobs, group members or due entries, or one shard of the index.
     fn relocate(&mut self, from: usize, mover: &mut impl Mover) -> Option<usize> {
         let jobs = self.jobs.chunks_mut();
         let index = &mut self.index;

@@ -75,8 +75,8 @@ impl Queue {
         JobTree { items, root: roots[id] }
     }
 
-    /// Returns the trees with this `id`. For a group, this is one tree. If `group` is `None`, returns the tree of the
-    /// jobs without a group and, if there are groups, the tree of the jobs with a group.
+    /// Returns the group's tree with this `id`. If `group` is `None`, returns up to two trees: of the jobs without a
+    /// group, and of the jobs with a group.
     pub(super) fn trees(&self, group: Option<&Roots>, id: TreeId) -> impl Iterator<Item = JobTree<'_>> + use<'_> {
         let groups = self.groups.as_deref().filter(|_| group.is_none());
         let own = self.tree(group.unwrap_or(&self.roots), id);
@@ -109,8 +109,8 @@ impl Queue {
         self.trees(group, id).filter_map(|tree| Some(tree.first()?.0.0)).min()
     }
 
-    /// Returns the first time in a tree for which `holds` is true. If `holds` is true for a time, it must be true for
-    /// all later times. If `group` is `None`, searches the trees of all groups.
+    /// Returns the earliest item time for which `holds` is true. If `holds` is true for a time, it must be true for all
+    /// later times. If `group` is `None`, searches the trees of all groups.
     pub(super) fn first_where(
         &self,
         group: Option<&Roots>,

@@ -121,8 +121,8 @@ impl Tracking {
         self.databases.extend(was_other.map(|database| (one, database)));
     }
 
-    /// Begins a walk through all sets. [`forget_some`](Tracking::forget_some) continues the walk. If a walk is in
-    /// progress, starts it again.
+    /// Begins a walk, which reads all sets. Each call of [`forget_some`](Tracking::forget_some) continues the walk. An
+    /// unfinished earlier walk is ended.
     pub fn begin_to_forget(&mut self) {
         self.databases.values_mut().for_each(Database::begin_walk);
     }
@@ -184,7 +184,7 @@ impl Tracking {
         self.databases.values().filter_map(of).min().map_or(0, |due| now.saturating_sub(due))
     }
 
-    /// Returns the minimum number of expired members that remain in the set that was visited last. Returns 0 if no set
+    /// Returns a lower bound for the number of expired members in the set that was visited last. Returns 0 if no set
     /// is due.
     pub fn backlog(&self, now: Millis) -> u64 {
         if self.overdue(now) > 0 { self.left } else { 0 }

@@ -30,8 +30,8 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// Returns which percentage of the time is spent in slices. Each slice takes `busy` µs. `late` gets the number of a
-    /// slice, and returns by how many µs the pause after it is too long.
+    /// Simulates slices of `busy` µs. Returns the percentage of the time that they take. After slice `n`, the timer
+    /// fires `late(n)` µs late.
     fn share(busy: u64, duty: u32, late: impl Fn(u64) -> u64) -> f64 {
         let (mut pace, mut paused, mut works, mut pauses) = (Pace::default(), u64::MAX, 0, 0);
         for slice in 0..10_000 {

@@ -45,7 +45,7 @@ class Stock {
   /** The reply to the last call. `repliedMs` is the time of the reply. */
   reply: Fields | undefined;
   repliedMs = 0;
-  /** The units that were available at the server at the last reply. */
+  /** How many units were free at the server when it sent `reply`. */
   free = Infinity;
   waiters: Waiter[] = [];
   isCalling = false;

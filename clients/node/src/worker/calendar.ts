@@ -102,8 +102,8 @@ export class Calendar {
   }
 
   /**
-   * Converts a wall time to Unix ms. The clock changes on that day. A wall time that occurs twice can give two results.
-   * `before` and `after` are the offsets from UTC before and after the change.
+   * Converts a wall time to Unix ms, on a day on which the offset from UTC changes. A wall time that occurs twice can
+   * give two results. `before` and `after` are the offsets before and after the change.
    */
   #atChange(wallMs: number, before: number, after: number): number[] {
     const moments = [wallMs - before, wallMs - after];

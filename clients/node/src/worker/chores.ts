@@ -1,6 +1,6 @@
 /**
- * The chores of a pump: checks whether its queues have a BACKOFF, and pushes missing recurring jobs. The chores run
- * when the pump connects, and every minute.
+ * A pump does its chores when it connects, and then every minute. It checks whether its queues have a BACKOFF, and
+ * pushes missing recurring jobs.
  */
 
 import type { Codec } from "../codec.js";

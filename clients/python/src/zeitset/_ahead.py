@@ -79,7 +79,7 @@ class Ahead:
         self._sweeping = False
 
     def take(self, key: str, cost: int, *, peek: bool = False) -> Check | None:
-        """Hands out held units. Returns None if too few are held. With `peek`, takes no units."""
+        """Takes units that the limiter got in advance. Returns None if too few are left. With `peek`, takes none."""
         with self._lock:
             stock = self._stocks.get(key)
             if stock is None or stock.left < cost:

@@ -83,7 +83,7 @@ class Slots:
             raise
 
     def settle(self, turn: Turn, start: Callable[[], None] = lambda: None) -> None:
-        """Ends a source's turn: starts the claimed jobs by `start`, and offers the free slots to other sources."""
+        """Ends a source's turn. Calls `start`, which starts the claimed jobs. Offers free slots to other sources."""
         if turn.timer is not None:
             turn.timer.cancel()
         self._reserved -= turn.reserved

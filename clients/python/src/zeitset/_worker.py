@@ -107,7 +107,7 @@ class Worker:
 
     @property
     def running(self) -> int:
-        """The number of jobs that the worker holds."""
+        """The number of jobs that the worker has claimed and not yet finished."""
         return len(self._held)
 
     def run(self, *, burst: bool = False) -> None:

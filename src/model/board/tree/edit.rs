@@ -37,7 +37,7 @@ impl Tree {
         self.rebalance(leaf, names);
     }
 
-    /// Returns the index to which the row at `position` moves in its leaf when its words change to `words`. Returns
+    /// Returns the index that the row at `position` would get in its leaf with the values `words`. Returns
     /// `None` if the row is at an end of the leaf, or may belong at an end or in another leaf. `before` has the same
     /// meaning as in [`Tree::seek`].
     pub(in super::super) fn seek_near(

@@ -214,8 +214,8 @@ fn the_largest_numbers_overflow_nowhere() {
     );
 }
 
-/// A peek changes no stored unit. So its reply contains the wait by the window of the stored units, even if the peek's
-/// own window is shorter.
+/// A peek changes no stored unit. So the wait in its reply depends on the window of the stored units, even if the peek
+/// has a shorter window.
 #[test]
 fn peek_names_a_wait_that_comes_true_after_the_window_shrank() {
     let (mut key, long, short) = (Key::default(), sliding(3, 60_000, 1), sliding(3, 5000, 1));

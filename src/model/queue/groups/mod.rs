@@ -220,7 +220,7 @@ impl Groups {
 }
 
 /// Returns the root of a tree. If `member` is `None`, the tree has all jobs with a group. If `member` is `NIL`, the
-/// tree has the jobs without a group, and its root is in `roots`. For any other member, it is the tree of its group.
+/// tree has the jobs without a group, and its root is in `roots`. Otherwise, the tree is of the member's group.
 pub(super) fn root_mut<'a>(
     roots: &'a mut Roots,
     groups: Option<&'a mut Groups>,

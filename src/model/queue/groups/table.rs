@@ -27,7 +27,7 @@ impl GroupTable {
         self.len
     }
 
-    /// Returns the bytes of the table, without the bytes that groups own. O(1).
+    /// Returns the size of the table in bytes, without the groups' own allocations. O(1).
     pub fn bytes(&self) -> usize {
         self.len * size_of::<Group>()
             + self.held * CHUNK * size_of::<Option<Box<Group>>>()

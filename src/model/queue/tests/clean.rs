@@ -61,7 +61,7 @@ fn a_job_is_delayed_since_a_command_made_it_so() {
     });
 }
 
-/// A due time in the past determines the serving order, but not how long a job has been ready.
+/// A job can become ready with a due time in the past. Its age counts from the command that made it ready.
 #[test]
 fn a_job_is_ready_since_a_command_made_it_so_however_early_it_was_due() {
     let past = Nack::At(5);

@@ -108,8 +108,8 @@ fn a_step_back_of_the_clock_holds_no_unit_of_a_group_longer_than_a_window() {
     assert_eq!(next(&mut pair, 150, 9).len(), 2, "a window from the new now");
 }
 
-/// In an ORDERED queue, the later jobs of a group wait for the first job, even after its NACK, its expired lease or its
-/// REDRIVE.
+/// In an ORDERED queue, the later jobs of a group wait for the first job. A NACK, an expired lease or a REDRIVE of the
+/// first job does not change this.
 #[test]
 fn ordered_groups_wait_for_their_head() {
     let mut pair = Pair::configured(|s| s.ordered = true);

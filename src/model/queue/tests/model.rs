@@ -132,7 +132,7 @@ impl ModelJob {
         }
     }
 
-    /// Whether the job is recurring and waits for an occurrence. In an ORDERED queue, such a job does not block its
+    /// Whether the job is recurring and waits for its next run. In an ORDERED queue, such a job does not block its
     /// group.
     fn is_between(&self, now: u64) -> bool {
         let waits = self.place == Where::Waiting(false) && self.attempts == 0;

@@ -51,7 +51,7 @@ struct Server {
     sets: BTreeMap<Name, Set>,
     /// The sorted sets whose TTL was set by a client, not by the module.
     ordinary: BTreeSet<Name>,
-    /// The sets whose visits fail.
+    /// The sets that cannot be read ([`Outcome::Unknown`]).
     failing: BTreeSet<Name>,
     sweeps: bool,
     hurries: u32,
