@@ -88,7 +88,7 @@ pub struct Database {
     blocks: Chunks<Block>,
     index: Index,
     hasher: DefaultHashBuilder,
-    /// The earliest due time and the number of each block, in this order. Blocks that are never due are left out.
+    /// Each block's earliest due time, and the block's number. Blocks that are never due are left out.
     order: BTreeSet<(Millis, u32)>,
     /// The number of sets that the walk in progress has not read. The walk begins with the last set.
     unread: usize,
