@@ -5,8 +5,8 @@
 //!
 //! Reads ignore expired members. The [`sweeper`] deletes expired members, and restores the markers of sets that plain
 //! commands changed. The [`tracker`] stores which sets exist, and when to check each set next. The tracker's algorithms
-//! are in [`crate::model::tracking`]. The module's own commands, events ([`key_events`]) and the keyspace [`scan`] inform
-//! the tracker of sets.
+//! are in [`crate::model::tracking`]. The tracker learns of sets from the module's own commands, from events
+//! ([`key_events`]), and from the keyspace [`scan`].
 //!
 //! Each of these files uses only the files listed before it: [`effects`], [`scan`], [`tracker`], [`ExpiringSet`],
 //! [`sweeper`], [`key_events`].

@@ -57,8 +57,8 @@ impl Shard {
         ((u64::from(hash_of(slot)) * u64::from(self.homes)) >> 32) as usize
     }
 
-    /// Returns the position of an entry, or the position at which to insert it. Searches from the entry's home for the
-    /// first slot that is not lower than the entry. A vacant slot is higher than every entry.
+    /// Returns the position of an entry, or the position at which to insert it. Begins at the entry's preferred
+    /// position, and ends at the first slot that is not lower than the entry. A vacant slot is higher than every entry.
     fn position(&self, slot: Slot) -> usize {
         let mut at = self.home(slot);
         while self.slots[at] < slot {

@@ -53,7 +53,7 @@ pub enum Reason {
     Restored,
     /// The module's first scan of a dataset has found the set.
     Loaded,
-    /// A command names the set. If all members have expired, the TTL may differ a little from the marker.
+    /// A command names the set. A TTL close to the marker is accepted if all members have expired.
     Named,
 }
 

@@ -84,8 +84,8 @@ struct WaitedKey<K> {
     woken: Option<WokenClient>,
     /// The time of the key's next check, unless a command changes its queue earlier.
     next: Option<Millis>,
-    /// The keys to check again if the next check of this key wakes no client. The clients that those keys have woken
-    /// wait for a claim from this key ([`Waiting::wait_behind`]).
+    /// Each of these keys has woken a client that now waits for this key ([`Waiting::wait_behind`]). If the next check
+    /// of this key wakes no client, these keys are checked again.
     behind: BTreeSet<K>,
 }
 

@@ -32,7 +32,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 const MAX_ROUND_COST: usize = 256;
 /// The cost of a check, in addition to the cost of its changes.
 const CHECK_COST: usize = 2;
-/// The pause between two rounds, in ms.
+/// The pause between two rounds of checks, in ms.
 const ROUND_PAUSE: Millis = 10;
 /// The time in ms after which a queue is checked again if the queue cannot be changed now.
 const RETRY: Millis = 1000;

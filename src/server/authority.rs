@@ -64,8 +64,7 @@ lazy_static! {
     static ref TURN: Shared<Option<HashMap<Box<[u8]>, bool>>> = Shared::new(None);
 }
 
-/// Redis 7.0: begins a turn, in which the module serves clients one after the other. During a turn, the results of
-/// [`Context::may_serve`] do not change.
+/// Begins a turn of the event loop of Redis 7.0. During a turn, the results of [`Context::may_serve`] do not change.
 pub(super) fn begin_iteration(ctx: &Context) {
     TURN.with(ctx, |turn| *turn = Some(HashMap::new()));
 }
@@ -75,7 +74,7 @@ pub(super) fn end_iteration(ctx: &Context) {
 }
 
 impl Context {
-    /// Whether this server may write without a client's command now. Makes only the checks that do not depend on a key.
+    /// Whether the module may write now, without a client's command. Does not check whether it may change a given key.
     pub fn may_write_by_itself(&self) -> bool {
         self.is_master() && self.may_act()
     }
@@ -111,8 +110,8 @@ impl Context {
         self.flags() & raw::REDISMODULE_CTX_FLAGS_CLUSTER as c_int != 0
     }
 
-    /// Whether the server would accept a write command with this key. The two formats are for `RedisModule_Call`:
-    /// `dry` if the server knows the letter `D`, `plain` for Redis 7.0.
+    /// Whether the server would accept a write command with this key. `dry` and `plain` are formats of
+    /// `RedisModule_Call`. Redis 7.0 gets `plain`, because it does not know the letter `D`.
     fn would_accept(&mut self, key: Str<'_>, [dry, plain]: [&CStr; 2]) -> bool {
         let dry_run_context = self.dry_run_context();
         // SAFETY: the context of dry runs exists until the module is unloaded.

@@ -48,8 +48,8 @@ impl Number {
 /// once while it is loaded, before it creates data types and timers. If this function returns an error, the module must
 /// refuse to load.
 ///
-/// A server unloads a module that has loaded with an invalid setting. Data types and armed timers prevent unloading.
-/// Redis from 7.2 and every Valkey then exit.
+/// If a module has loaded with an invalid setting, the server unloads it. If data types or armed timers prevent this,
+/// Redis from 7.2 and every Valkey exit.
 pub fn register(ctx: &mut Context, flags: &[&'static Flag], numbers: &[&'static Number]) -> Result<(), &'static str> {
     let of_crate = redis_module::Context::new(ctx.as_ptr().cast());
     // The server prefixes each name with the module's name and a dot.

@@ -30,8 +30,8 @@ impl Context {
         unsafe { OwnedStr::from_raw(api!(RedisModule_GetClientUserNameById(self.as_ptr(), client))) }
     }
 
-    /// Returns an error if the ACL denies the caller RESTORE on this key. The module's commands that can store any
-    /// value in a key call this function.
+    /// Returns an error if the caller's ACL does not allow RESTORE on this key. The module's commands that can store
+    /// any value in a key call this function.
     ///
     /// Redis from 7.2 checks the categories of a command by itself, so this function does nothing there. Redis 7.0 has
     /// no categories for commands of modules. So on Redis 7.0, this function calls RESTORE with the caller's rights,

@@ -22,7 +22,7 @@ const SLACK: u64 = 60_000;
 /// printed.
 #[derive(Default)]
 pub struct Alike {
-    /// Two values of the session's first timestamp: on the page, and in this run.
+    /// The session's first timestamp on the page, and the same timestamp in this run.
     first: Option<(u64, u64)>,
     numbers: HashMap<String, String>,
     /// The tokens that this run has printed, in the order of their first output.

@@ -60,8 +60,8 @@ pub fn assert_restored(client: &mut Client, key: &str, highest: i64) {
     eventually(PATIENCE, &what, || client.int(&format!("PEXPIRETIME {key}")) == highest + GRACE_MS);
 }
 
-/// Waits until the module has scanned all keys of the server, and then until the sweeper has deleted a newly expired
-/// member. So if an older expired member still exists when this function returns, the module has overlooked it.
+/// Waits until the module has scanned all keys of the server. Then adds a member that expires soon, and waits until the
+/// sweeper deletes it. If a member that expired earlier still exists after this, the module has overlooked it.
 #[track_caller]
 pub fn after_scan(client: &mut Client) {
     const WITNESS: &str = "test:witness";

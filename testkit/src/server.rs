@@ -39,7 +39,7 @@ impl Builder {
         self
     }
 
-    /// For tests of panics: the test does not fail if the log has panics or the server has exited.
+    /// Lets the test pass even if the log has panics or the server has exited.
     pub fn panicking(mut self) -> Self {
         self.panics = true;
         self

@@ -100,7 +100,7 @@ export class Clock {
     return this.#aheadMs;
   }
 
-  /** Makes delayed jobs of the queues due `duration` sooner. Advances the clock of recurring jobs by `duration`. */
+  /** Subtracts `duration` from the due time of each delayed job. Advances the clock of recurring jobs by `duration`. */
   async advance(duration: Duration): Promise<void> {
     const ms = milliseconds(duration);
     this.#aheadMs += ms;

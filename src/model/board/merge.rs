@@ -2,14 +2,14 @@
 //!
 //! The result is the same as if a client had set the members of all boards on one board: key by key, and the members of
 //! each key in the order of [`Board::rebuild`]. With SUM, each value is added to the member's current value. With BEST,
-//! a member gets the values only if they are better than its current ones. If members have equal values, TIES
-//! FIRST and LAST compare when each of them was last changed. KEEP is applied at the end, because a member that is bad
-//! on one board may have the best sum.
+//! a member gets the values only if they are better than its current ones. TIES FIRST and LAST order members with equal
+//! values by the time of their latest change. KEEP is applied at the end, because a member that is bad on one board may
+//! have the best sum.
 //!
-//! The merge collects one row per distinct member, and finds a member's row by a hash of the name. At the end, it sorts
-//! the rows and builds the tree from them. If the boards have M members, N of them distinct, a merge takes O(M + N log
-//! N). During the merge, each distinct member takes 20 bytes, plus 8 bytes per value, in addition to the result. While
-//! the rows grow, they can take up to three times as much.
+//! The merge stores one row of values per distinct member, and finds a member's row by a hash of the name. At the end,
+//! it sorts the rows and builds the tree from them. If the boards have M members, N of them distinct, a merge takes
+//! O(M + N log N). During the merge, each distinct member takes 20 bytes, plus 8 bytes per value, in addition to the
+//! result. While the list of rows grows, this memory can be up to three times as large.
 
 use super::Board;
 use super::error::BoardError;

@@ -65,8 +65,8 @@ impl Board {
         })
     }
 
-    /// Sets the values of members in order (SET). Calls `effect` with each change. A member that gets its current
-    /// values keeps its place among members with equal values. Returns the number of added members. O(log n) per
+    /// Sets the values of members in order (SET). Calls `effect` with each change. If a member's values stay the same,
+    /// the member keeps its place among members with equal values. Returns the number of added members. O(log n) per
     /// member.
     ///
     /// # Errors

@@ -150,7 +150,7 @@ pub struct Patch {
     pub bytes: SmallBytes,
 }
 
-/// A key's lifetime: at least until `until`, and at most `linger` ms longer.
+/// A key's lifetime. It ends at `until` or at most `linger` ms later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lifetime {
     until: Millis,

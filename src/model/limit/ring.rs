@@ -48,7 +48,7 @@ impl RingSlot {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ring<'a> {
     slots: &'a [[u8; SLOT]],
-    /// The index of the oldest slot in the string.
+    /// The index of the oldest slot in `slots`.
     seam: usize,
 }
 

@@ -87,8 +87,8 @@ pub(super) fn refund(ring: Ring<'_>, now: Millis, units: u64, until: Millis) -> 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sliding<'a> {
     call: Call,
-    /// The time at which a unit taken now becomes available again. After the limit is settled (see [`Assessed`]), no
-    /// other unit becomes available later than this.
+    /// The time at which a unit taken now becomes available again. If the limit is [settled](Assessed), no unit is in
+    /// use after this time.
     until: Millis,
     ring: Option<(Ring<'a>, Usage)>,
 }

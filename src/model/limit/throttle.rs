@@ -76,7 +76,7 @@ impl Arrival {
     }
 }
 
-/// A limit of `max_burst + 1` units in a burst, and one unit per `interval`. Times are in ns.
+/// A bucket of `limit` units that drains at one unit per `interval`. Times are in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThrottlePolicy {
     pub limit: i64,

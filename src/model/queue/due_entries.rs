@@ -85,7 +85,7 @@ impl Queue {
         }
     }
 
-    /// Updates a job's entries in the trees of due entries after the job has moved to `slot`.
+    /// Updates a job's [`DueEntry`] entries after the job has moved to `slot`.
     pub(super) fn renumber_return(&mut self, slot: u32) {
         for &of_all_groups in self.entries(slot) {
             let entry = self.find_due_entry(slot, of_all_groups);

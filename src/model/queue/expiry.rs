@@ -84,7 +84,7 @@ impl Queue {
         slot != NIL && self.is_expired(slot, now)
     }
 
-    /// Drops expired jobs that would be served first, at most `left`. Subtracts their number from `left`.
+    /// Drops up to `left` expired jobs from the front of the serving order. Subtracts their number from `left`.
     pub(super) fn drop_first(&mut self, at: Millis, left: &mut usize, sink: &mut impl FnMut(&Effect<'_>)) {
         while *left > 0 && self.has_expired(at) {
             let slot = self.best_ready(at);

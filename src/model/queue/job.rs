@@ -131,7 +131,7 @@ pub(super) struct Job {
 pub(super) struct Timing {
     /// If the job has no EVERY, the period is 0.
     pub recurrence: Recurrence,
-    /// Both of its fields are 0 if the job has no TTL.
+    /// If the job has no TTL, `ttl` and `expires` are 0.
     pub ttl: Ttl,
 }
 

@@ -112,8 +112,8 @@ impl Queue {
     /// Replaces the settings. Values out of range are clamped. Returns `None` if nothing changes. O(1), unless the
     /// change updates jobs or groups ([`MAX_CONFIG_UPDATES`]).
     ///
-    /// If RATE was off before, all its units are available. If RATE had another value before, taken units stay taken
-    /// for at most one new window.
+    /// If RATE was off before, all its units are available. If RATE had another value before, units in use become
+    /// available again within one window of the new RATE.
     pub fn configure(&mut self, now: Millis, settings: Settings) -> Option<Effect<'static>> {
         let at = now.min(MAX_NOW);
         let settings = settings.normal();

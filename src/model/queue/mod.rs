@@ -29,8 +29,8 @@
 //! | `ClaimedRecurring` | deadline | claimed, last attempt | delayed until the next occurrence (EVERY), then ready |
 //! | `Dead` | when the job became a dead letter | dead | dead |
 //!
-//! Each node of a tree stores the size of its subtree, and which job of the subtree is served first. So walks down a
-//! few trees answer these questions in O(log n):
+//! Each node of a tree stores the size of its subtree, and which job of the subtree is served first. So the queue
+//! answers each of these questions in O(log n):
 //!
 //! - how many jobs are in a state at `now`,
 //! - which ready job is served first,
@@ -39,8 +39,8 @@
 //! A job in `ClaimedBackoff` or `ClaimedRecurring` is also in a second tree, which is ordered by the time at which the
 //! job is due again ([`due_entries`]).
 //!
-//! For each state, [`query::parts`] lists the trees that contain its jobs. For each tree, it says which jobs have the
-//! state: all, only jobs with a time up to `now`, or only the others. Every read of a state uses this list.
+//! For each state, [`query::parts`] lists the trees that contain its jobs. For each tree, it says whether all jobs have
+//! the state, only jobs with `time <= now`, or only jobs with `time > now`. Every read of a state uses this list.
 //!
 //! If the clock steps back, a job in `Ready` stays ready. A job in another tree may return to its earlier state,
 //! delayed or claimed.
@@ -79,7 +79,7 @@
 //! | each job | a slot of 88, 10 in the index, and one allocation for ID and payload |
 //! | EVERY, TTL, or both | 32 in a second allocation |
 //! | a TTL | 24 in the set of jobs that expire |
-//! | extras, after a failure or a claim by a worker with a name | 70 and the texts |
+//! | a failure, or a claim by a worker with a name | 70 and the texts |
 //! | a claimed job in `ClaimedBackoff` or `ClaimedRecurring` | 64, with a group 128 |
 //!
 //! The memory of removed jobs is freed, whatever the order of removal (`model/chunks.rs`).

@@ -6,8 +6,9 @@ use super::tree::OrderKey;
 use crate::model::chunks::NIL;
 use std::ops::{Index, IndexMut};
 
-/// A tree of the queue, of a group, or of all groups. A job is in one of [`TreeId::OF_JOBS`]. Only effects move jobs to
-/// other trees. The table in [`queue`](super) shows the states of the jobs in each tree.
+/// The name of a tree. These trees exist for jobs without a group, for each group, and for all jobs with a group. A job
+/// is in one of [`TreeId::OF_JOBS`]. Only effects move jobs to other trees. The table in [`queue`](super) shows the
+/// states of the jobs in each tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum TreeId {
@@ -22,8 +23,8 @@ pub(super) enum TreeId {
     /// The job is claimed and has attempts left, and BACKOFF is on. When the lease expires, the job waits for the delay
     /// of BACKOFF ([`super::due_entries`]).
     ClaimedBackoff = 5,
-    /// The job is recurring and claimed, and this is the last attempt of its occurrence. When the lease expires, the
-    /// job waits for its next occurrence.
+    /// The job is recurring and claimed, and has no attempts left. When the lease expires, the job waits for its next
+    /// occurrence (EVERY).
     ClaimedRecurring = 6,
     /// The job is recurring and waits for an occurrence. With ORDERED, such a job does not block its group.
     Upcoming = 7,

@@ -119,7 +119,7 @@ impl Settings {
         self
     }
 
-    /// Returns the settings that determine when a group opens.
+    /// Returns the settings that determine when a claim can get a job of a group.
     pub(super) fn of_groups(&self) -> (u64, Option<Rate>, ServingOrder) {
         (self.group_concurrency, self.group_rate, self.order())
     }

@@ -26,7 +26,7 @@ pub(super) trait Item: Sized + 'static {
     fn node(&self) -> &JobNode;
     fn node_mut(&mut self) -> &mut JobNode;
 
-    /// Returns the slot of this item's job. `number` is the number of this item.
+    /// Returns the slot of this item's job. `number` is the item's index in [`Items`].
     fn job(&self, number: u32) -> u32 {
         number
     }

@@ -89,7 +89,7 @@ pub struct Database {
     blocks: Chunks<Block>,
     index: Index,
     hasher: DefaultHashBuilder,
-    /// The earliest due time and the number of each block, in this order. Blocks that are never due are left out.
+    /// Each block's earliest due time, and the block's number. Blocks that are never due are left out.
     order: BTreeSet<(Millis, u32)>,
     /// The number of sets that `forget_some` has not read yet. It reads the sets backwards, from the last to the first.
     unread: usize,

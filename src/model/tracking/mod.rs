@@ -35,8 +35,8 @@ pub const HORIZON: Millis = 1500;
 /// apart, so at most a thousand of them are due in a second.
 const RETRY: [Millis; 2] = [1000, 60_000];
 
-/// A running server reads the wall clock more often than this. If two successive readings differ by more, the clock has
-/// stepped, and only this much of the difference counts as passed time.
+/// The longest real time between two readings of the wall clock, in ms. If two readings differ by more, the clock has
+/// stepped, and only `STEP` ms count as passed time.
 const STEP: Millis = 2000;
 
 /// One run of the cron job frees at most this many blocks of a dropped database. This takes some tens of µs.

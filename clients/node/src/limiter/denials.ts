@@ -32,7 +32,10 @@ export class Denials {
   /** No denial is remembered for longer than `mostMs`. */
   constructor(private readonly mostMs: number) {}
 
-  /** If a call that costs `cost` is still denied, returns the reply that the server would give now. */
+  /**
+   * Returns the denial of a call that costs `cost`, with the waits as of now. Returns undefined if the server may allow
+   * the call.
+   */
   get(key: string, cost: number): Fields | undefined {
     const denial = this.#find(key);
     return denial && cost >= denial.cost ? later(denial.fields, now() - denial.toldMs) : undefined;

@@ -11,7 +11,7 @@ export type NameOf<Dimension extends string> = Dimension extends `${infer Name} 
 
 export interface Dimension<Name extends string = string> {
   readonly name: Name;
-  /** Some of ASC, DESC, INT and FLOAT. */
+  /** The options after the name: ASC or DESC, INT or FLOAT. */
   readonly words: readonly string[];
 }
 

@@ -20,7 +20,7 @@ export interface Claim {
   readonly keys: readonly string[];
   readonly leaseMs: number;
   readonly count: number;
-  /** How long to wait for a job; not at all by default. */
+  /** How long to wait for a job. By default, the command does not wait. */
   readonly blockMs?: number;
   readonly worker: string;
 }

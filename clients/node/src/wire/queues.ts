@@ -164,7 +164,7 @@ export interface GroupInfo {
   readonly heldUntilMs: number | null;
 }
 
-/** Stats and settings by the names of ZQ.STATS in camel case. */
+/** The fields of ZQ.STATS. Their names are in camel case. */
 export type Stats = Readonly<Record<string, string | number | null>> & {
   readonly ready: number;
   readonly delayed: number;

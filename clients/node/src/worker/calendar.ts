@@ -121,7 +121,7 @@ export class Calendar {
   }
 }
 
-/** Reads a field: a list of `*`, numbers, names, ranges, and steps of `*` or of a range. */
+/** Parses a field of a cron expression, such as `1,5-9/2` or `mon-fri`. Returns all its values. */
 function field(text: string, low: number, high: number, names: readonly string[] = []): ReadonlySet<number> {
   const number = (word: string): number => {
     const name = names.indexOf(word.toLowerCase());

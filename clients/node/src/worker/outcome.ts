@@ -22,7 +22,7 @@ export interface Outcome<T> extends JobEvent<T> {
   readonly commands: readonly (readonly Word[])[];
   /** Whether this outcome makes the job a dead letter. */
   readonly isDead?: boolean;
-  /** Asks whether the job is now a dead letter. Undefined unless the attempt failed and may have been the last. */
+  /** A ZQ.GET that follows a failed attempt. Its reply shows whether the job is now a dead letter. */
   readonly look?: readonly Word[];
   /** Whether the attempt is not counted towards the maximum number of attempts. */
   readonly isFree?: boolean;

@@ -1,7 +1,8 @@
-"""Sends calls, by methods that block (`blocking`) or by coroutines (`awaiting`).
+"""Makes blocking methods (`blocking`) and coroutines (`awaiting`) that send commands.
 
-Each command is written once: its method returns a `Call`, or `Steps` for several calls. `blocking` and `awaiting` turn
-this method into a method that sends the calls. The new method has the same parameters and documentation.
+Each command is written once, as a method that sends nothing and returns a `Call`. If the command needs several calls,
+the method returns `Steps`. `blocking` and `awaiting` turn this method into one that sends the calls. The new method has
+the same parameters and documentation.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class RateThrottle(throttling.SimpleRateThrottle):
 
 
 class AnonRateThrottle(RateThrottle, throttling.AnonRateThrottle):
-    """Limits clients without a user, by their address."""
+    """Limits clients that are not logged in, each by its address."""
 
 
 class UserRateThrottle(RateThrottle, throttling.UserRateThrottle):

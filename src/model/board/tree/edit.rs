@@ -1,4 +1,4 @@
-//! Adding and removing rows, splits and merges, and bulk loading of ordered rows.
+//! Changes of the B+tree. In a leaf, each *row* is a member. In an inner node, each row is a child node.
 //!
 //! A *full* node is split in half. But if the new row is the last of the tree, the old node stays full and the new row
 //! gets a node of its own. So a board that is filled in order has full leaves.
@@ -87,8 +87,8 @@ impl Tree {
         }
     }
 
-    /// Adds `change` to the totals that the ancestors of a leaf store. If `is_first` is true, the leaf has a new first
-    /// row, and the function also updates the words of all subtrees that begin with this row.
+    /// Adds `change` to the totals in the ancestors of a leaf. If `is_first` is true, also copies the values of the
+    /// leaf's first member to the ancestors that store them.
     fn update(&mut self, leaf: u32, change: Total, mut is_first: bool) {
         self.total = self.total.wrapping_add(change);
         let mut node_id = leaf;
@@ -157,7 +157,7 @@ impl Tree {
         }
     }
 
-    /// Inserts a child before row `at` of an inner node. Returns the child's total.
+    /// Inserts a child node into an inner node, at index `at`. Returns the child's total.
     fn insert_child(&mut self, parent_id: u32, at: usize, child_id: u32) -> Total {
         let total = self.total_of(child_id);
         let child = &mut self.nodes[child_id];
@@ -176,7 +176,7 @@ impl Tree {
         }
     }
 
-    /// Stores this node as the leaf of its members, or as the parent of its children, from row `from` on.
+    /// Sets the leaf of this node's members, or the parent of its children, to this node. Begins at index `from`.
     fn adopt(&mut self, node_id: u32, from: usize, names: &mut Names) {
         for at in from..self.nodes[node_id].len() {
             let node = &self.nodes[node_id];

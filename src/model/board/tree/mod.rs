@@ -139,8 +139,8 @@ impl Tree {
         Position { leaf, at: self.nodes[leaf].position(id) }
     }
 
-    /// Returns the ID of a row's member. If the row is in an inner node, returns the ID of the first member below that
-    /// row. O(1) in a leaf, O(log n) in an inner node.
+    /// Returns the ID of the member at `position`. In an inner node, this is the first member below the child at
+    /// `position`. O(1) in a leaf, O(log n) in an inner node.
     pub(super) fn member(&self, position: Position) -> u32 {
         let node = &self.nodes[position.leaf];
         let id = node.ids[position.at];

@@ -53,7 +53,7 @@ fn written(change: Update) -> Vec<u8> {
     text.to_vec()
 }
 
-/// A bucket with the level at its last write.
+/// The state of a bucket when it was written.
 #[derive(Clone, Copy, Debug)]
 struct Written {
     at: i128,
@@ -219,8 +219,7 @@ fn policies() -> impl Strategy<Value = (u64, Millis)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// Compares every field of every reply, with changing policies, forced units, refunds, and a clock that steps in
-    /// both directions.
+    /// Policies change, units are forced and refunded, and the clock steps in both directions.
     #[test]
     fn every_reply_equals_gcra_in_rational_arithmetic(
         policies in prop::collection::vec(policies(), 1..4),

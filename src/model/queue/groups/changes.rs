@@ -239,7 +239,7 @@ impl Queue {
         }
     }
 
-    /// Clears the unit logs of up to [`FORGOTTEN_BY_USE`] groups whose units are all available again. The queue calls
+    /// Clears the [`RateLog`] of up to [`FORGOTTEN_BY_USE`] groups whose units are all available again. The queue calls
     /// this function for each pushed or claimed job, to free memory.
     pub(in crate::model::queue) fn forget_units(&mut self, at: Millis) {
         self.forget_units_of(FORGOTTEN_BY_USE, at);

@@ -127,8 +127,7 @@ pub(super) struct Member {
 }
 
 impl Item for Member {
-    /// A claim takes no job from a tree of members. It takes the job from a tree of one group. So a tree of members
-    /// needs no serving order.
+    /// No claim takes a job from the trees that contain all jobs with a group. So these trees need no serving order.
     const SERVED: bool = false;
 
     fn node(&self) -> &JobNode {

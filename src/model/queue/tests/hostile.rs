@@ -8,7 +8,7 @@ use super::{ByteReader, Pair, encoded};
 use crate::model::stream::{DecodeError, Reader, Writer};
 use proptest::prelude::*;
 
-/// Returns a queue with a job in each tree, all settings on, and taken units of RATE.
+/// Returns a queue with jobs in all states and most settings on. Some units of RATE are in use.
 fn specimen() -> Queue {
     let mut pair = Pair::configured(|s| {
         *s = Settings {

@@ -216,7 +216,7 @@ fn to_say_how_many_are_due_takes_no_longer_for_many_sets_than_for_some() {
     assert!(many < some * 20, "{some:?} for 10,000, {many:?} for 1,000,000");
 }
 
-/// If a set is removed, the last set of the table moves to the free place. The walk must visit the moved set, too.
+/// When a set is removed, the table's last set takes its place. A walk through all sets must not miss the moved set.
 #[test]
 fn a_walk_meets_every_set_that_stays_though_most_others_go_meanwhile() {
     let mut random = StdRng::seed_from_u64(2);
