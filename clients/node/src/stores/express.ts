@@ -17,7 +17,7 @@ interface Info {
   readonly resetTime: Date;
 }
 
-/** A key's hits, which `decrement` may take back. */
+/** The hits of a key, remembered for `decrement`. */
 interface Recent {
   /** When the units of the hits become available again, soonest first. */
   readonly charged: number[];
