@@ -209,9 +209,8 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
         }
     }
 
-    /// Notes that `client` waits until the client woken by `key` has claimed. `behind` contains the keys that `client`
-    /// tries after `key`. When `key` has no client to wake, the keys in `behind` that have woken `client` are checked
-    /// again.
+    /// Notes that `client` waits for an earlier client, which `key` has woken. `behind` contains the keys that `client`
+    /// tries after `key`. Those that have also woken `client` are checked again when `key` has no client to wake.
     pub fn wait_behind(&mut self, key: &K, behind: &[K], client: Client) {
         let behind: Vec<_> = behind.iter().filter(|behind| self.is_woken(behind, client)).cloned().collect();
         if let Some(entry) = self.keys.get_mut(key) {

@@ -58,7 +58,7 @@ pub const LAST: &[u8] = b"last";
 
 pub const AGAIN: &[u8] = b"again";
 pub const TTL: &[u8] = b"ttl";
-/// The option of `EXPIRE` for the next due time of a recurring job.
+/// In the effect `EXPIRE`, this option is the next due time of a recurring job.
 pub const DUE: &[u8] = b"due";
 
 /// Encoded effects with the same time: the arguments of one [`APPLY`].

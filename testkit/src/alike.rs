@@ -14,8 +14,8 @@ use std::ops::RangeInclusive;
 /// be after 2100.
 const CURRENT_TIMES: std::ops::Range<u64> = 1_577_836_800_000..4_102_444_800_000;
 
-/// The tolerance in ms. The interval between two timestamps on the page may differ from the interval between the same
-/// two timestamps of this run by at most this much.
+/// The maximum difference in ms between an interval on the page and the same interval in this run. An interval is the
+/// time between two timestamps.
 const SLACK: u64 = 60_000;
 
 /// A comparison of a page with this run. It maps the times and tokens on the page to the times and tokens that this run

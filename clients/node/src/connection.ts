@@ -71,8 +71,8 @@ export interface Connection {
   /** Whether all commands use one socket, which is never replaced, so that the client id never changes. */
   readonly isPinned: boolean;
   /**
-   * Returns a new connection to the same server, for a worker. The worker opens it. In a cluster, {@link Nodes.own}
-   * connects to a node.
+   * Returns a new connection to the same server. The caller must open it. In a cluster, call {@link Nodes.own}
+   * instead.
    */
   own(): Own;
 }

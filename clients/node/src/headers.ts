@@ -12,7 +12,7 @@ export interface LimitState {
   readonly remaining?: number | undefined;
   /** If `isDenied`, the time until the same call can succeed; otherwise, the time until all units are free. */
   readonly waitMs?: number | undefined;
-  /** Whether the limit denies the call for now. False if the limit can never allow it. */
+  /** Whether the limit denies the call now, but can allow it later. */
   readonly isDenied?: boolean;
 }
 

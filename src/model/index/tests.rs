@@ -33,7 +33,7 @@ fn finds_exactly_what_was_filed_through_growth_and_removal() {
     assert_eq!((index.len, index.bytes()), (0, 0));
 }
 
-/// Growing or splitting a shard moves only the entries of this shard. So every shard must stay small. The memory
+/// The time to grow or split a shard depends on the number of its entries. So every shard must stay small. The memory
 /// must shrink with the number of entries.
 #[test]
 fn no_shard_grows_large_and_memory_follows_the_entries() {

@@ -239,11 +239,11 @@ pub fn assess(call: Call, intent: Intent, stored: Option<&[u8]>) -> Result<Asses
     })
 }
 
-/// A call, and the stored limit that decides about it.
+/// A call, and the stored limit that it checks.
 ///
-/// The stored units may be from calls with another policy. A call that is not a peek *settles* the limit first: from
-/// then on, no stored unit is in use for longer than the call's window. If `is_settled` is true, a method returns the
-/// wait after settling, otherwise the wait without settling.
+/// The stored units can be from calls with a longer window. Every call except a peek *settles* the limit first.
+/// Afterwards, no stored unit stays in use for longer than the window of this call. If a method's argument `is_settled`
+/// is true, the method returns the wait after settling.
 trait Assessed {
     fn call(&self) -> &Call;
 

@@ -27,8 +27,8 @@ pub const MILLISECOND: Nanos = 1_000_000;
 /// example, a counter would be a time near the year 1970.
 const TOLERANCE: Millis = 5_000;
 
-/// The minimum accepted number in a key without a TTL: September 2001 in nanoseconds. A smaller number is likely a
-/// counter of another program. If a call refunds more units than are in use, redis-cell leaves the key without a TTL.
+/// The minimum accepted number in a key without a TTL: September 2001 in nanoseconds. redis-cell writes such a key if a
+/// call refunds more units than are in use. A smaller number is likely a counter of another program.
 const EARLIEST: u64 = 1_000_000_000_000_000_000;
 
 /// The time at which the bucket is empty.

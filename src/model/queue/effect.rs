@@ -58,7 +58,7 @@ pub enum Change<'a> {
     /// AOF rewriting: moves a group to the end of the order in which groups take turns. Groups are restored in this
     /// order.
     RestoreTurn { group: &'a [u8] },
-    /// AOF rewriting: restores the counters. This is the last effect of a queue.
+    /// AOF rewriting: restores the counters, after all other effects of the queue.
     RestoreTotals(Totals),
 }
 

@@ -69,7 +69,7 @@ impl Queue {
         }
     }
 
-    /// Returns the earliest time at which the upkeep must act on a job. O(log n).
+    /// Returns the earliest time in [`Queue::expiries`]. O(log n).
     pub(super) fn first_expiry(&self) -> Option<Millis> {
         self.expiries.first().map(|&(expiry, _)| expiry)
     }

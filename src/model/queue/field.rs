@@ -29,7 +29,7 @@ pub enum Notation {
 }
 
 impl<T> Field<T> {
-    /// Returns the row of a number that ZQ.CONFIG cannot set, such as a counter.
+    /// Describes a number that ZQ.CONFIG cannot set, such as a counter.
     pub const fn plain(name: &'static str, most: u64, get: fn(&T) -> u64, set: fn(&mut T, u64)) -> Field<T> {
         Field { name, option: "", notation: Notation::Number, most, get, set }
     }

@@ -338,8 +338,8 @@ impl Job {
     }
 }
 
-/// All data of a job. The stored form and AOF files contain the data as the last effect left it. GET and PEEK also take
-/// into account the time since then.
+/// All data of a job. The stored form and AOF files contain the data after the job's latest change. GET and PEEK show
+/// the data at the current time. They show, for example, that a lease has expired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
     pub id: &'a [u8],

@@ -208,7 +208,7 @@ pub(super) struct ByTime<'a, I> {
 }
 
 impl<'a, T: Item, I: Index<u32, Output = T>> ByTime<'a, I> {
-    /// Lists the items after the key `behind`, or all items.
+    /// Lists the items after the key `behind`. If `behind` is `None`, lists all items.
     pub fn of(items: &'a I, root: u32, behind: Option<OrderKey>) -> Self {
         Self::with_leases_until(items, root, behind, Millis::MAX)
     }

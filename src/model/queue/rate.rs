@@ -113,8 +113,8 @@ impl RateLog {
         }
     }
 
-    /// Adds units. `back_at` must not be before the last entry's time. An entry has at most [`MAX_TIME`] units. More
-    /// units, which only a forged queue has, are ignored.
+    /// Adds units. `back_at` must be at least the highest `back_at` in the log. Of the units with the same `back_at`,
+    /// the log keeps at most [`MAX_TIME`]. Only a forged queue has more.
     fn add(&mut self, back_at: Millis, units: u64) {
         match self.taken.back_mut() {
             Some(last) if last.back_at == back_at => {

@@ -22,8 +22,9 @@ pub struct Counters {
     pub replaced: u64,
     /// Recurring jobs that got their next occurrence after an ACK, or after an occurrence expired (TTL).
     pub recurred: u64,
-    /// Occurrences of recurring jobs that ran out of attempts. If the last lease expired, the occurrence is counted
-    /// when the next effect changes the job. [`Queue::stats`] adds the occurrences that are not counted yet.
+    /// Occurrences of a recurring job in which every attempt failed. If the lease of the final attempt expired, the
+    /// occurrence is counted when the next effect changes the job. [`Queue::stats`] adds the occurrences that are not
+    /// counted yet.
     pub missed: u64,
     pub cleaned: u64,
     /// Dead letters removed because of DEADLEN and DEADTTL.

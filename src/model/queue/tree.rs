@@ -39,7 +39,8 @@ pub(super) trait Item: Sized + 'static {
     /// Whether trees with items of this type can store the serving order.
     const SERVED: bool = true;
 
-    /// Whether the tree of this item stores the serving order. If so, each item stores the best item of its subtree.
+    /// Whether the tree of this item stores the serving order: each item stores which item of its subtree is served
+    /// first.
     fn is_served(&self) -> bool {
         Self::SERVED
     }

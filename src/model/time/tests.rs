@@ -1,4 +1,4 @@
-//! Tests of times: texts that are valid and texts that are not, and random texts and numbers.
+//! Tests of times, with chosen and with random values.
 
 use super::*;
 use proptest::prelude::*;

@@ -230,8 +230,7 @@ impl Tracking {
 
     /// Makes sets due again whose postponement has ended.
     fn resume(&mut self) {
-        /// One call of `resume` ends at most this number of postponements in each database. The others end later,
-        /// because a slice calls `resume` before every visit.
+        /// The maximum number of sets that one call of `resume` makes due in each database. Later calls continue.
         const SOME: usize = 16;
         for database in self.databases.values_mut() {
             (0..SOME).take_while(|_| database.resume_one(self.passed)).count();

@@ -2,12 +2,12 @@
  * Units ahead: a limiter takes many units in one call, and hands them out without asking the server.
  *
  * The limiter hands out the units of a call only for a short time, the hold. The hold begins when the limiter sends the
- * call. The server counts a unit up to one hold before the limiter hands it out. So the limiter adds the hold to the
- * window that it sends to the server.
+ * call. The server counts all units of the call at once, but the limiter hands some out only at the end of the hold. So
+ * the limiter adds the hold to the window that it sends to the server.
  *
  * At most one call is in flight for a key. A call takes units for the callers that wait, and units to hold. If the held
- * units were used up during the hold, the next call takes twice as many. Otherwise, it takes as many as were used, and
- * the limiter refunds unused units.
+ * units were used up during the hold, the next call takes twice as many. If some are left at the end of the hold, the
+ * limiter refunds them, and the next call takes as many as were used.
  */
 
 import { asError } from "../errors.js";
@@ -42,7 +42,7 @@ class Stock {
   deadlineMs = 0;
   /** When `#sweep` refunds the unused units. */
   sweepAtMs = 0;
-  /** The reply to the last call. `repliedMs` is the time of the reply. */
+  /** The reply to the latest call that was allowed. `repliedMs` is the time of this reply. */
   reply: Fields | undefined;
   repliedMs = 0;
   /** How many units were free at the server when it sent `reply`. */
@@ -211,8 +211,8 @@ export class Ahead {
   }
 
   /**
-   * Refunds the unused units of the keys whose hold has ended. If no units of a key were used, forgets the key. If some
-   * were used, keeps their number for one more hold: the next call takes this number of units ahead.
+   * Refunds the unused units of the keys whose hold has ended. Forgets a key if none of its units were used. Remembers
+   * the other keys for one more hold, so that their next call knows how many units to take ahead.
    */
   #sweep(): void {
     this.#timer = undefined;

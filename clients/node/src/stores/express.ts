@@ -17,7 +17,7 @@ interface Info {
   readonly resetTime: Date;
 }
 
-/** A key's hits, which `decrement` may take back. */
+/** The hits of a key, remembered for `decrement`. */
 interface Recent {
   /** When the unit of each allowed hit becomes available again, soonest first. */
   readonly charged: number[];

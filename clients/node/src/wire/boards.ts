@@ -4,8 +4,8 @@ import type { Reply, Word } from "../connection.js";
 import { integer, integerOrNull, list, text, whole } from "../values.js";
 
 /**
- * The name of a dimension. In a dimension, a direction and a type may follow the name: `"gold"`, `"seconds asc float"`.
- * By default, the higher value is better, and values are integers.
+ * The first word of a dimension, its name. A direction and a type can follow: `"gold"`, `"seconds asc float"`. By
+ * default, the higher value is better, and values are integers.
  */
 export type NameOf<Dimension extends string> = Dimension extends `${infer Name} ${string}` ? Name : Dimension;
 

@@ -52,8 +52,8 @@ impl Tree {
         stays.then_some(target - usize::from(target > position.at))
     }
 
-    /// Changes the words of the row at `position`, and moves the row to the index that [`Tree::seek_near`] returned.
-    /// O(rows of a leaf), plus O(log n) if the number of distinct tuples changes.
+    /// Sets the values of the row at `position` to `words`. Moves the row to the index `target`, which
+    /// [`Tree::seek_near`] has returned. O(rows of a leaf), plus O(log n) if the number of distinct tuples changes.
     pub(in super::super) fn shift(&mut self, position: Position, target: usize, words: &[u64]) {
         let leaf = &mut self.nodes[position.leaf];
         let (low, high) = (position.at.min(target), position.at.max(target));

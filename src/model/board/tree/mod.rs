@@ -147,8 +147,8 @@ impl Tree {
         if node.is_leaf() { id } else { self.member(Position { leaf: id, at: 0 }) }
     }
 
-    /// Returns the position that a new row with these words would get, possibly the end of a leaf. Calls `before` for
-    /// existing rows with the same words, even in inner nodes. `before` returns whether the existing row precedes the
+    /// Returns the position that a new row with the values `words` would get. This can be the end of a leaf. For an
+    /// existing row with the same values, in a leaf or an inner node, `before` returns whether this row precedes the
     /// new row. O(log n).
     pub(super) fn seek(&self, words: &[u64], before: impl Fn(Position) -> bool) -> Position {
         let mut leaf = self.root;

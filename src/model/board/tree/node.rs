@@ -118,7 +118,7 @@ impl Node {
         }
     }
 
-    /// Moves the rows from `at` to the end to a new node, which gets no neighbours.
+    /// Moves the row at `at`, and all rows after it, to a new node without neighbours.
     pub(super) fn split_off(&mut self, at: usize, stride: usize, most: usize) -> Node {
         let right = Node {
             parent: self.parent,

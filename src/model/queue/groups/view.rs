@@ -100,8 +100,8 @@ impl Queue {
         })
     }
 
-    /// Lists the held groups, and the time at which each hold ends. This time may have passed, because time alone
-    /// clears no hold.
+    /// Lists the held groups, and the time at which each hold ends. Also lists holds that have ended but are not
+    /// cleared yet.
     pub(in crate::model::queue) fn holds(&self) -> impl Iterator<Item = (&[u8], Millis)> {
         let groups = self.groups.as_deref().into_iter();
         let holds = groups.flat_map(|groups| groups.in_turn().map(|group| &groups.table[group]));
