@@ -38,7 +38,7 @@ pub enum Keys {
 
 /// One key, or `numkeys` and its keys.
 struct KeySpec {
-    /// The position in `argv` of the key or, if the keys are counted, of `numkeys`.
+    /// The index of the key, or of `numkeys`, among the arguments.
     at: usize,
     access: Access,
     is_counted: bool,

@@ -36,7 +36,7 @@ pub struct Merge {
     /// One row for each distinct member: the words of the member's values, the `moment` of their last change, and the
     /// member's ID.
     rows: Vec<u64>,
-    /// The number of words of a row, including the moment and the ID.
+    /// The number of words per row in `rows`.
     width: usize,
     /// The number of members read so far. When a row changes, the row stores this number. The stored numbers order
     /// members with equal values.
