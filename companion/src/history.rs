@@ -142,7 +142,8 @@ impl<const FIGURES: usize> History<FIGURES> {
         self.points.back().map(|(at_ms, _)| *at_ms)
     }
 
-    /// Adds a gap, unless the last point is a gap: one point marks a gap of any length.
+    /// Adds a point that marks a gap, `later` after the newest point. Does nothing if the newest point already marks a
+    /// gap.
     fn miss(&mut self, later: Duration) {
         if let Some((at_ms, values)) = self.points.back()
             && !values.iter().all(|value| value.is_nan())

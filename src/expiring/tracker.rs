@@ -157,7 +157,7 @@ pub(super) fn next_dirty(ctx: &Context) -> Option<DbKey> {
     })
 }
 
-/// Begins a first scan of the keyspace.
+/// Begins a new scan of the keyspace. A scan in progress ends.
 pub(super) fn begin_scan(ctx: &Context) {
     STATE.with(ctx, |tracker| {
         tracker.scan.begin();
@@ -179,8 +179,8 @@ pub(super) fn note_slot_import_started(ctx: &Context, slots: &[SlotRange]) {
     });
 }
 
-/// Notes that the move of some slots to this server has succeeded or failed. As soon as the tracker has removed its old
-/// entries of these slots, a scan begins and finds the sets in the slots.
+/// Notes that the move of some slots to this server has succeeded or failed. The tracker first forgets the sets that it
+/// tracked in these slots before the move. Then a scan finds the sets that are now in the slots.
 pub(super) fn note_slot_import_ended(ctx: &Context, slots: &[SlotRange]) {
     STATE.with(ctx, |tracker| {
         tracker.arrived.extend_from_slice(slots);
@@ -188,7 +188,7 @@ pub(super) fn note_slot_import_ended(ctx: &Context, slots: &[SlotRange]) {
     });
 }
 
-/// Runs a slice that the timer should have run (see [`Timer::catch_up`]).
+/// Runs the sweeper now if its timer is late (see [`Timer::catch_up`]).
 pub(super) fn catch_up(ctx: &mut Context) {
     if let Some(timer) = TIMER.get() {
         timer.catch_up(ctx);

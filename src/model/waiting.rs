@@ -222,8 +222,8 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
         self.keys.get(key).and_then(|entry| entry.woken).is_some_and(|woken| woken.client == client)
     }
 
-    /// Makes all keys due. This is necessary after the clock was set back, after a promotion, and when slots or
-    /// datasets arrive.
+    /// Schedules a check of each key at `now`. This is necessary after the clock was set back, after a promotion, and
+    /// when slots or datasets arrive.
     pub fn check_all(&mut self, now: Millis) {
         self.schedule.clear();
         for (key, entry) in &mut self.keys {

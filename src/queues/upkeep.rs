@@ -30,7 +30,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// A round ends when the total cost of its checks reaches this number. Each dropped job, and each changed group, costs
 /// 1.
 const MAX_ROUND_COST: usize = 256;
-/// The cost of a check, in addition to the cost of its changes.
+/// The cost of the check of a queue. The cost of dropped jobs and changed groups is added to it.
 const CHECK_COST: usize = 2;
 /// The pause between two rounds of checks, in ms.
 const ROUND_PAUSE: Millis = 10;

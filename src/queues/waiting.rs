@@ -145,8 +145,8 @@ fn check_due(ctx: &mut Context) {
 /// Checks a queue, and tells the model when the queue becomes claimable. If the queue is claimable now, wakes the first
 /// client that waits for it.
 ///
-/// A woken client calls this function with itself as `client`. The function then does not change the queue, and returns
-/// whether this client may claim now. Without `client`, it returns false.
+/// `client` is the woken client that calls this function. Returns whether this client may claim now. Without `client`,
+/// returns false. Only a call without `client` may change the queue, by [`settle`].
 fn check_queue(ctx: &mut Context, key: Str<'_>, clock: Micros, client: Option<Client>) -> bool {
     let now = clock / 1000;
     STATE.with(ctx, |state| state.stats.checks += 1);

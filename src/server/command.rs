@@ -38,7 +38,7 @@ pub enum Keys {
 
 /// One key among the arguments, or `numkeys` and the keys after it.
 struct KeySpec {
-    /// The position in `argv` of the key or, if the keys are counted, of `numkeys`.
+    /// The index of the key, or of `numkeys`, among the arguments.
     at: usize,
     access: Access,
     is_counted: bool,

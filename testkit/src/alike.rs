@@ -75,9 +75,8 @@ impl Alike {
         }
     }
 
-    /// Converts a command of the page for this run. Replaces the page's tokens and times with those of this run. Also
-    /// replaces `TOKENn` and `MOMENTn` with the n-th token and the n-th time of this run. New pages use these names
-    /// until they show outputs.
+    /// Returns a command of the page with the tokens and times of this run. `TOKENn` and `MOMENTn` stand for the n-th
+    /// token and the n-th time of this run. Use them in new examples, whose outputs are not on the page yet.
     pub fn command(&self, page: &str) -> String {
         let known = |piece: &str| self.numbers.get(piece).cloned().unwrap_or_else(|| piece.into());
         let mut command: String = pieces(page).into_iter().map(known).collect();

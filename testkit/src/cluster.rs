@@ -243,7 +243,7 @@ impl Cluster {
 pub enum AtomicMigration {
     /// The test sends CLUSTER MIGRATESLOTS to the source.
     Valkey,
-    /// A move begins with CLUSTER MIGRATION IMPORT, sent to the target.
+    /// The test sends CLUSTER MIGRATION IMPORT to the target.
     Redis,
 }
 

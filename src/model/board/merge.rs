@@ -36,7 +36,7 @@ pub struct Merge {
     /// Each distinct member has one row. The row has the member's values as words, the `moment` of their last change,
     /// and the member's ID.
     rows: Vec<u64>,
-    /// The number of words of a row, including the moment and the ID.
+    /// The number of words per row in `rows`.
     width: usize,
     /// The number of members read so far. When a member's values change, the member's row stores this number. The
     /// stored numbers order members with equal values.

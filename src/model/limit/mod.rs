@@ -162,8 +162,8 @@ impl Lifetime {
         Lifetime { until, linger: 0 }
     }
 
-    /// Returns a lifetime that may exceed `until` by up to an eighth of the window, but at most by 20 s. So most calls
-    /// do not change the TTL of a busy key.
+    /// Returns a lifetime that ends up to an eighth of the window after `until`, but at most 20 s after it. So most
+    /// calls do not change the TTL of a busy key.
     fn lingering(until: Millis, window: Millis) -> Lifetime {
         const MOST: Millis = 20_000;
         Lifetime { until, linger: (window / 8).min(MOST) }

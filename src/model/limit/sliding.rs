@@ -109,8 +109,8 @@ impl Sliding<'_> {
         if is_settled { self.until } else { time::MAX }
     }
 
-    /// Returns the change that takes `more` units until [`until`](Sliding::until). The change also makes all other
-    /// units available again by this time.
+    /// Returns the change that takes `more` units, which become available again at [`until`](Sliding::until). If other
+    /// units would become available later, they also become available at this time.
     fn put(&self, more: u64) -> Update {
         let (until, policy) = (self.until, &self.call.policy);
         let lifetime = Lifetime::lingering(until, policy.window);

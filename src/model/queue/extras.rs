@@ -52,7 +52,7 @@ impl OwnedExtras {
 }
 
 impl Queue {
-    /// Changes the extras of a job. O(log n).
+    /// Changes the extras of a job: its optional texts and times. O(log n).
     pub(super) fn edit_extras(&mut self, slot: u32, edit: impl FnOnce(&mut OwnedExtras)) {
         let job = &mut self.jobs[slot];
         let extras = self.extras.entry(job.node.seq).or_default();

@@ -332,7 +332,7 @@ impl Job {
         self.node.tree == TreeId::ClaimedRecurring && self.node.time <= now
     }
 
-    /// Returns the time of the last claim. 0: never, or unknown. `extras` contain this time if the token does not.
+    /// Returns the time of the last claim, from `extras` or from the token. Returns 0 if neither contains it.
     pub fn claimed(&self, extras: Extras<'_>) -> Millis {
         if extras.claimed != 0 { extras.claimed } else { self.token / 1000 }
     }

@@ -75,7 +75,7 @@ impl TreeId {
         }
     }
 
-    /// Whether the items of this tree are not jobs, but entries that refer to jobs ([`super::due_entries`]).
+    /// Whether this tree contains due entries, which refer to jobs ([`super::due_entries`]). Other trees contain jobs.
     pub fn is_of_due_entries(self) -> bool {
         matches!(self, TreeId::BackoffDue | TreeId::RecurringDue)
     }
@@ -87,7 +87,8 @@ impl TreeId {
     }
 }
 
-/// The root of each tree ([`TreeId`]) of the queue, of one group, or of all groups together.
+/// The roots of ten trees, one for each [`TreeId`]. The trees contain the jobs without a group, the jobs of one group,
+/// or all jobs with a group.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Roots([u32; 10]);
 

@@ -74,7 +74,7 @@ pub struct Stats {
     pub delayed: u64,
     pub claimed: u64,
     pub dead: u64,
-    /// The counters, including leases that expired and occurrences that were missed up to `now`.
+    /// The counters. They include all leases that have expired up to `now`.
     pub totals: Counters,
     /// The earliest due time of a ready job.
     pub oldest_ready: Option<Millis>,

@@ -362,7 +362,7 @@ impl Queue {
         }
     }
 
-    /// Ends the token of a job. The token contains the time of the claim, so this time moves to the job's extras.
+    /// Removes the token of a job. First copies the time of the claim from the token to `Extras::claimed`.
     fn end_token(&mut self, slot: u32) {
         let job = &self.jobs[slot];
         if job.token != 0 {

@@ -175,8 +175,8 @@ impl Database {
         self.order.first().map(|&(due, _)| due)
     }
 
-    /// Returns the earliest due time in the blocks whose sets are all due after `moment`. Ignores other blocks, so the
-    /// result may be too late.
+    /// Returns the earliest due time in the blocks whose sets are all due after `moment`. Ignores other blocks, even if
+    /// one of their sets is due between `moment` and the result.
     pub fn next_due_after(&self, moment: Millis) -> Option<Millis> {
         self.order.range((moment + 1, 0)..).next().map(|&(due, _)| due)
     }

@@ -194,7 +194,7 @@ impl Tracking {
         self.armed.is_some()
     }
 
-    /// Returns the longest overdue set, if any.
+    /// Returns the overdue set with the earliest due time, if any.
     pub fn next_visit(&mut self, now: Millis) -> Option<DbKey> {
         self.observe(now);
         self.resume();

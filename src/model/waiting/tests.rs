@@ -179,7 +179,7 @@ impl World {
         self.check_timer();
     }
 
-    /// Checks a woken client, and serves it if it has a turn.
+    /// Checks the keys of a woken client. Serves the client if a key has a job for it.
     fn serve(&mut self, id: u64) {
         let now = self.wall;
         let turn = self.find_turn(id);

@@ -42,8 +42,8 @@ export class Denials {
   }
 
   /**
-   * If the limit of `key` has denied a call for several limits, and would still deny it, returns the replies that the
-   * server would give now. `call`: the keys and costs of the call, as one string.
+   * Returns the replies that the server would give now to a call for several limits. Returns undefined unless the limit
+   * of `key` has denied this call and still denies it. `call`: the keys and costs of the call, as one string.
    */
   among(key: string, call: string): readonly Fields[] | undefined {
     const denial = this.#find(key);

@@ -26,8 +26,8 @@ const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
 /**
- * Every zone's offset from UTC is smaller than this. This long before midnight UTC, no zone has reached the new day.
- * This long after midnight UTC, no zone is still in the old day.
+ * A time longer than the UTC offset of any time zone. At midnight UTC minus FAR, no zone has reached the new day. At
+ * midnight UTC plus FAR, no zone is still in the old day.
  */
 const FAR = 15 * HOUR;
 

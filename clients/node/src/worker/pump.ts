@@ -98,8 +98,8 @@ export class Pump<T> {
   }
 
   /**
-   * The number of outcomes that could not be reported yet. Their jobs keep their slots, so that the worker does not
-   * hold too many jobs.
+   * The number of outcomes that the pump has failed to report, and reports again. The worker still holds their jobs,
+   * which count towards `concurrency`.
    */
   get repeated(): number {
     return this.#unreported.filter((outcome) => outcome.isRepeated).length;

@@ -118,8 +118,8 @@ class Ahead:
             return stock.call, True
 
     def join(self, call: PendingCall, wake: Callable[[], object]) -> bool:
-        """Returns True, and calls `wake` when the reply arrives. If the reply has arrived already, returns False, and
-        does not call `wake`."""
+        """Registers `wake`, a function to call when the reply arrives. Returns False if the reply has arrived already.
+        `wake` is then never called."""
         with self._lock:
             if not call.has_reply:
                 call.waiting.append(wake)
@@ -145,7 +145,7 @@ class Ahead:
             wake()
 
     def drop(self, key: str) -> None:
-        """Forgets the held units of a key whose limit was reset."""
+        """Forgets the units that were taken ahead for a key, because the key's limit was reset."""
         with self._lock:
             if key in self._stocks:
                 self._stocks[key].left = 0

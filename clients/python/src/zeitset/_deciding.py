@@ -125,7 +125,7 @@ class Decider:
             denials += 1
 
     def sweep(self) -> Steps[None]:
-        """Refunds units taken ahead that the limiter may no longer hand out. Runs until no such units are left."""
+        """Refunds units that were taken ahead, but not handed out in time. Ends when no units are left to refund."""
         ahead = self.ahead
         while ahead is not None and (pause := ahead.pause()) is not None:
             yield pause

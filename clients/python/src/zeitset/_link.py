@@ -1,9 +1,9 @@
 """A worker's own connections: finds the primary, and sends it raw commands in a pipeline.
 
-The clients of redis-py hide what a worker has to see (a connection that breaks, another primary), and repeat commands
-by themselves. So a worker takes the settings of its client, and opens its own connections.
+The clients of redis-py do not report a broken connection or a new primary, and repeat commands by themselves. A worker
+has to know of both events. So it takes the settings of its client, and opens its own connections.
 
-After a timeout, this module closes the connection: otherwise a late reply would be taken for the reply to the next
+After a timeout, this module closes the connection, because a late reply would be taken for the reply to the next
 command. `read_response(timeout=…)` of redis-py leaves the connection open, so this module has its own time limits.
 """
 

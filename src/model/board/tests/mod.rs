@@ -50,7 +50,7 @@ impl Board {
     }
 }
 
-/// An encoded board that can be read again.
+/// An encoded board, as a list of numbers and byte strings.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Tape {
     pub(super) items: Vec<Item>,

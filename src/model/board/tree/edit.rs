@@ -278,7 +278,7 @@ impl Tree {
         self.total += MEMBER + Total::from(is_head);
     }
 
-    /// Builds the levels above the leaves. Before the call, the root is the first leaf. O(n / rows of a leaf).
+    /// Builds the levels above the leaves. Before the call, the root is the first leaf. O(leaves).
     pub(in super::super) fn build_levels(&mut self) {
         while self.nodes[self.root].next != NIL {
             self.root = self.level_above(self.root);

@@ -222,7 +222,7 @@ impl Model {
         self.jobs.iter().position(|job| job.id == id)
     }
 
-    /// If the job's lease has expired, adds it to the number of expired leases. Must be called before the job changes.
+    /// If the job's lease has expired, counts the expired lease. Must be called before the job changes.
     fn leave(&mut self, i: usize, now: u64) {
         if self.jobs[i].place == Where::Claimed && self.jobs[i].time <= now {
             self.lapsed += 1;
@@ -490,7 +490,8 @@ impl Model {
         Some(if next == now && self.is_held_up(now) { now + 1 } else { next })
     }
 
-    /// Returns when the upkeep must act next. The upkeep has sent `zq.dead` for all dead letters up to `announced`.
+    /// Returns when the upkeep must act next. `announced`: the upkeep has sent `zq.dead` for all jobs that became dead
+    /// letters until this time.
     pub fn next_upkeep(&self, now: u64, announced: u64) -> Option<u64> {
         let Settings { deadlen, deadttl, group_rate, .. } = self.settings;
         let dies = |j: &&ModelJob| j.place == Where::Dead || j.state(u64::MAX, &self.settings) == State::Dead;

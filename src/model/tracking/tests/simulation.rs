@@ -58,8 +58,8 @@ struct Server {
     /// For each expired member, the first time at which the sweeper was able to delete it, by the monotonic clock.
     dead_since: BTreeMap<(Name, u8), Millis>,
     slices: u64,
-    /// The number of slices that have a reason: two slices for each action of the simulation, and one for each deleted
-    /// member.
+    /// How many slices of the sweeper the test allows, besides one per 200 ms. Each action of the simulation adds two
+    /// slices. Each deleted member adds one.
     reasons: u64,
 }
 
