@@ -173,8 +173,8 @@ fn replay(limit: u64, requests: u64) {
             } else {
                 is_over = true;
             }
-            // Because of the precision, units are held up to a hundredth of the window longer. The comparison with a log of
-            // allowed requests shows how many requests are denied for this reason.
+            // Because of the precision, units are held up to a hundredth of the window longer. The comparison with a
+            // log of allowed requests shows how many requests are denied for this reason.
             let is_logged = logged.count(at) < limit;
             by_log.count(is_logged, is_logged);
             if is_logged {

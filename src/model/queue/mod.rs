@@ -157,8 +157,8 @@ const MAX_TOKEN: u64 = 1 << 62;
 #[derive(Clone, Debug, Default)]
 pub struct Queue {
     jobs: Chunks<Job>,
-    /// The keys of `extras` and `followers` are push numbers of jobs, because the slot of a job can change. The maps are
-    /// B-trees, because a hash table would not grow and shrink in small steps.
+    /// The keys of `extras` and `followers` are push numbers of jobs, because the slot of a job can change. The maps
+    /// are B-trees, because a hash table would not grow and shrink in small steps.
     extras: BTreeMap<u64, OwnedExtras>,
     followers: BTreeMap<u64, Follower>,
     /// Each entry is the time at which the upkeep must act on a job, and the slot of this job ([`expiry`]).

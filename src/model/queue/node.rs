@@ -26,7 +26,7 @@ pub(super) enum TreeId {
     /// The job is recurring and claimed, and has no attempts left. When the lease expires, the job waits for its next
     /// occurrence (EVERY).
     ClaimedRecurring = 6,
-    /// The job is recurring and waits for an occurrence. With ORDERED, such a job does not block its group.
+    /// The job is recurring and waits for its next due time. With ORDERED, such a job does not block its group.
     Upcoming = 7,
     /// Has an entry for each job in `ClaimedBackoff`, ordered by the time at which the job is due again
     /// ([`super::due_entries`]).

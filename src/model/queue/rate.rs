@@ -73,7 +73,7 @@ impl RateLog {
         held.map(|t| t.units).sum()
     }
 
-    /// Returns the number of units that are available at `now`. O(entries).
+    /// Returns the number of units that are available at `now`. O(N) with N the entries of the log.
     pub fn free(&self, rate: Rate, now: Millis) -> u64 {
         rate.limit.saturating_sub(self.held(now))
     }

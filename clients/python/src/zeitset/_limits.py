@@ -33,7 +33,7 @@ class Policy:
 
 @dataclass(frozen=True)
 class Check:
-    """The decision of a limit. If `error` is set, Redis was away, and the numbers mean nothing."""
+    """The decision of a limit. If `error` is set, the server could not be asked, and the numbers mean nothing."""
 
     policy: Policy
     allowed: bool

@@ -29,8 +29,8 @@
 //! the head is ready and no job of the group is claimed. So `opens` is the due time of the head, or the latest deadline
 //! of the group's leases if that is later.
 //!
-//! A recurring job that waits for an occurrence is not the head. Otherwise, it would keep its group closed until that
-//! occurrence. From that occurrence on, the job's leases and retries keep the group closed.
+//! A recurring job that waits for its next occurrence is not the head. Otherwise, it would keep its group closed until
+//! that occurrence. From that occurrence on, the job's leases and retries keep the group closed.
 //!
 //! # Held groups
 //!

@@ -43,7 +43,7 @@ impl Queue {
                     _ => 0,
                 },
             };
-            // A recurring job that waits for an occurrence does not keep the group closed.
+            // A recurring job that waits for its next occurrence does not keep the group closed.
             let occurrences = [TreeId::Upcoming, TreeId::RecurringDue].into_iter();
             opens = occurrences.filter_map(|id| self.first_time(Some(roots), id)).fold(opens, Millis::min);
             let leases = TreeId::OF_LEASES.into_iter().map(|id| tree::last(&self.jobs, roots[id]));

@@ -148,8 +148,8 @@ fn a_recurring_job_of_an_ordered_group_goes_behind_the_jobs_pushed_meanwhile() {
     pair.take(2, 50, "x");
 }
 
-/// A recurring job waits for an occurrence in four cases: after an ACK, after the NACK of its last attempt, after its
-/// last lease has expired, and before its first occurrence.
+/// A recurring job waits for its next occurrence in four cases: after an ACK, after the NACK of its last attempt, after
+/// its last lease has expired, and before its first occurrence.
 #[test]
 fn a_recurring_job_that_waits_for_an_occurrence_leaves_its_group_open() {
     for case in ["acked", "nacked", "lapsed", "to come"] {
