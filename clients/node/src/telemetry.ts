@@ -1,4 +1,4 @@
-/** A queue and a worker report their operations to this interface. `OpenTelemetry` of zeitset/otel implements it. */
+/** The interface `Telemetry`. Queues and workers report their operations to it. `OpenTelemetry` of zeitset/otel implements it. */
 
 /** A job that a handler runs. */
 export interface Handled {

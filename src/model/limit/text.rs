@@ -26,7 +26,7 @@ impl NumberReader<'_> {
         self.0.starts_with(sign.as_bytes())
     }
 
-    /// Parses a sign and the number after it, which must be decimal and without leading zeros.
+    /// Parses the separator `sign` and the number after it. The number must be decimal, without leading zeros.
     pub fn number_after(&mut self, sign: &str) -> Result<u64, Foreign> {
         let text = self.0.strip_prefix(sign.as_bytes()).ok_or(Foreign)?;
         if let [b'0', b'0'..=b'9', ..] = text {

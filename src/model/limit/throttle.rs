@@ -31,7 +31,7 @@ const TOLERANCE: Millis = 5_000;
 /// call refunds more units than are in use. A smaller number is likely a counter of another program.
 const EARLIEST: u64 = 1_000_000_000_000_000_000;
 
-/// The time at which the bucket is empty.
+/// The theoretical arrival time of GCRA: from then on, all units are available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
     nanos: u64,

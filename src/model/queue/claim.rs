@@ -126,8 +126,9 @@ impl Queue {
         rate.is_some_and(|rate| self.rate_log.unsettled(rate, now)) || group_rate.is_some_and(of_groups)
     }
 
-    /// Limits the wait for taken units of RATE to one window from `at`. For a limited number of groups, does the same
-    /// with units of GROUPRATE. Also forgets units that are available again. Returns the number of changed groups.
+    /// Makes every taken unit of RATE available again one window after `at` at the latest. For a limited number of
+    /// groups, does the same with units of GROUPRATE. Also forgets units that are available again. Returns the number
+    /// of changed groups.
     pub(super) fn settle(&mut self, at: Millis) -> usize {
         if let Some(rate) = self.settings.rate {
             self.rate_log.settle(rate, at);

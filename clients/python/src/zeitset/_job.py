@@ -109,7 +109,7 @@ class Outcome:
 
     @property
     def may_be_last(self) -> bool:
-        """Whether the worker has to ask the server if this outcome made the job a dead letter."""
+        """Whether this outcome may have made the job a dead letter. If so, the worker asks the server."""
         return self.nack is not None and "FREE" not in self.nack and "DEAD" not in self.nack
 
 

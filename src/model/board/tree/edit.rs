@@ -37,9 +37,9 @@ impl Tree {
         self.rebalance(leaf, names);
     }
 
-    /// Returns the index that the row at `position` would get in its leaf with the values `words`. Returns
-    /// `None` if the row is at an end of the leaf, or may belong at an end or in another leaf. `before` has the same
-    /// meaning as in [`Tree::seek`].
+    /// Returns the new index of a row in its leaf if its values become `words`. Returns `None` if the row is, or may
+    /// come to be, the first or last of the leaf. It may then belong in another leaf. `before` has the same meaning as
+    /// in [`Tree::seek`].
     pub(in super::super) fn seek_near(
         &self,
         position: Position,
