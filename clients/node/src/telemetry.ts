@@ -1,4 +1,7 @@
-/** The interface `Telemetry`. Queues and workers report their operations to it. `OpenTelemetry` of zeitset/otel implements it. */
+/**
+ * The interface `Telemetry`. Queues and workers report their operations to it. `OpenTelemetry` of zeitset/otel
+ * implements it.
+ */
 
 /** A job that a handler runs. */
 export interface Handled {
