@@ -85,8 +85,8 @@ pub unsafe fn unload(module: &Module, ctx: *mut RedisModuleCtx) -> c_int {
     raw::REDISMODULE_OK as c_int
 }
 
-/// The name of the probe. The probe is an empty module, which this library registers when the server loads the library
-/// a second time.
+/// The name of the probe, which is an empty module. To load the probe, the server loads this library a second time.
+/// [`load`] then registers only this name.
 const PROBE: &CStr = c"zeitset-probe";
 
 /// Whether the server is loading or unloading the module [`PROBE`].

@@ -103,7 +103,7 @@ export class Worker<T = any> extends EventEmitter<WorkerEvents<T>> {
   readonly #leaseMs: number;
   readonly #graceMs: number;
   readonly #holding: Holding<T>;
-  /** The pumps, which claim the jobs. A pump that has just got free slots moves to the end. */
+  /** The pumps, which claim the jobs. When a pump claims without BLOCK, it moves to the end of this list. */
   #pumps: readonly Pump<T>[];
 
   #phase: "new" | "working" | "stopping" | "stopped" = "new";
@@ -293,10 +293,12 @@ export class Worker<T = any> extends EventEmitter<WorkerEvents<T>> {
   }
 
   /**
-   * Gives the free slots to the pumps. Pumps that have not emptied their queues come first. While there is such a pump,
-   * the other pumps claim again only after `ASK_AGAIN_MS`. If slots are left, pumps with empty queues wait for jobs.
-   * Each of them gets an equal part of these slots, but at least one slot. So if there are more pumps than free slots,
-   * the claims can exceed the free slots.
+   * Lets the pumps claim jobs. For each free slot, the worker can start one job without exceeding `concurrency`.
+   *
+   * A pump is drained if its last claim has emptied its queues. The pumps that are not drained share the free slots.
+   * While there is such a pump, a drained pump takes part only if its last claim was at least `ASK_AGAIN_MS` ago. If
+   * free slots are left, drained pumps claim with BLOCK. All these claims are for the same number of jobs, which is at
+   * least 1. So if there are more pumps than free slots, the claims can exceed the free slots.
    */
   #share(): void {
     const isWorking = this.#phase === "working";
@@ -344,7 +346,7 @@ export class Worker<T = any> extends EventEmitter<WorkerEvents<T>> {
     void this.stop();
   }
 
-  /** Makes `run` throw the error of a promise that nothing awaits. */
+  /** Handles a promise that nothing awaits. If the promise fails, the worker stops, and `run` throws the error. */
   #go(promise: Promise<void>): void {
     promise.catch((error: unknown) => this.#fail(asError(error)));
   }

@@ -34,7 +34,7 @@ pub struct Command<'a> {
 }
 
 impl Info {
-    /// Adds the request that [`Info::read`] parses.
+    /// Adds INFO to the pipeline. [`Info::read`] parses the reply.
     pub fn ask(pipe: &mut redis::Pipeline) {
         pipe.cmd("INFO").arg(SECTIONS);
     }

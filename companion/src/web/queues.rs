@@ -1,5 +1,5 @@
-//! The list of queues. Sorted by name, it has all queues. If it is filtered or sorted by another column, it has only
-//! the queues that the sampler has read.
+//! The list of queues. If the list is sorted by name and has no filter, it shows all queues. Otherwise, it shows only
+//! queues that the sampler has read.
 
 use super::parts::{name, tile, tiles};
 use super::query::{Query, link};

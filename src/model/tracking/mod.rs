@@ -175,7 +175,8 @@ impl Tracking {
         self.databases.values().map(|database| database.overdue(now) + database.postponed.len()).sum()
     }
 
-    /// Returns how long the longest overdue set has been due. Sets whose due time is unknown do not count.
+    /// Returns how long ago the earliest due time of a set was. Returns 0 if no due time has passed. Sets whose
+    /// due time is unknown do not count.
     pub fn lag(&self, now: Millis) -> Millis {
         let of = |database: &Database| {
             let postponed = database.postponed.values().next().copied();
@@ -228,7 +229,7 @@ impl Tracking {
         self.databases.values().filter_map(Database::next_due).min()
     }
 
-    /// Makes sets due again whose postponement has ended.
+    /// If the postponement of a set's check has ended, makes the set due again.
     fn resume(&mut self) {
         /// The maximum number of sets that one call of `resume` makes due in each database. Later calls continue.
         const SOME: usize = 16;

@@ -73,8 +73,8 @@ struct World {
     claims: Vec<Claim>,
     next_client: u64,
     disturbed: Millis,
-    /// The value of `firings` when the server became idle, or `None` if the server is not idle. An idle server runs no
-    /// commands, and no queue with a waiting client becomes claimable soon.
+    /// The value of `firings` when the server became idle. `None` if the server is not idle. The server is idle while
+    /// no command runs, and no queue with a waiting client has work to do within the next [`PATIENCE`] ms.
     idle: Option<u64>,
     served: u64,
     checks: u64,
@@ -230,8 +230,8 @@ impl World {
         None
     }
 
-    /// Panics unless `key` is the first of the client's keys that has a job. Checks nothing for [`CALM`] ms after a
-    /// clock step or refused writes.
+    /// Panics unless `key` is the first of the client's keys that has a job. Checks nothing in the first [`CALM`] ms
+    /// after a disturbance, such as a step of the clock.
     fn check_order(&self, id: u64, key: Key) {
         if self.mono < self.disturbed + CALM {
             return;

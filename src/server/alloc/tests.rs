@@ -12,7 +12,8 @@ proptest! {
         prop_assert_eq!((start + offset) % align, 0);
     }
 
-    /// Tests aligned blocks in real memory. The server's block may begin at any element of `memory`.
+    /// The module places its aligned block in a longer block of the server. `start_of` must find the start of the
+    /// server's block. `place` is this start, as an index of `memory`.
     #[test]
     fn the_servers_block_is_found_again(place in 0..64_usize, align in (4..8_u32).prop_map(|exponent| 1_usize << exponent)) {
         let mut memory = vec![0_usize; 64 + 32];

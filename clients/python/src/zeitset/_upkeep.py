@@ -75,7 +75,7 @@ class Upkeep:
         return cron.push(queue, self._codec.dumps(cron.payload), self._next_ms(cron, now_ms))
 
     def _next_ms(self, cron: Cron, now_ms: int) -> int:
-        """Returns the time of the next run by the server's clock."""
+        """Returns when a recurring job is due next, as Unix ms of the server's clock."""
         ahead_ms = 0 if self._clock is None else self._clock.ahead_ms
         return cron.next_ms(now_ms + ahead_ms) - ahead_ms
 

@@ -133,8 +133,8 @@ class Limiter(Bound[LimiterCalls]):
         return await self._drive(self._decider.reset(key))
 
     async def close(self) -> None:
-        """Refunds the units that the limiter has taken ahead. This call is not needed if the event loop cancels its
-        tasks before it ends, as `asyncio.run` does: the limiter then refunds the units by itself."""
+        """Refunds the units that the limiter took because of `ahead` and has not handed out. If the event loop cancels
+        its tasks before it ends, as `asyncio.run` does, the limiter refunds these units by itself."""
         if self._sweep is not None and not self._sweep.done():
             self._sweep.cancel()
             await asyncio_wait([self._sweep])

@@ -26,8 +26,8 @@ def client_network(ipv6: int = 56) -> Callable[[Environ], str]:
 
 
 class RateLimitHeaders:
-    """Adds RateLimit header fields to responses. They tell the limits that were checked during the request, for example
-    by a throttle or a decorator."""
+    """Adds RateLimit header fields to responses. The fields describe the limits that were checked during the request,
+    for example by a throttle or a decorator."""
 
     def __init__(self, app: App) -> None:
         self.app = app

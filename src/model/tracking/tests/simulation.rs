@@ -58,8 +58,8 @@ struct Server {
     /// For each expired member, the first time at which the sweeper was able to delete it, by the monotonic clock.
     dead_since: BTreeMap<(Name, u8), Millis>,
     slices: u64,
-    /// How many slices of the sweeper the test allows, besides one per 200 ms. Each action of the simulation adds two
-    /// slices. Each deleted member adds one.
+    /// The test allows the sweeper one slice per 200 ms, plus this number of slices. Each action of the simulation adds
+    /// 2 to this number. Each deleted member adds 1.
     reasons: u64,
 }
 
