@@ -72,8 +72,9 @@ pub(super) struct Upkeep {
     /// The time of the last check. If a job's lease expired by this time, and the job became a dead letter, the event
     /// `zq.dead` has been sent.
     announced: AtomicU64,
-    /// The planned time of the next check. In [`names`], this time is earlier after a RENAME, and later after a check
-    /// that was not allowed to change the queue.
+    /// The planned time of the next check. The planned time in [`names`] can differ from this field. After a load,
+    /// RESTORE, RENAME, MOVE or COPY, the check in [`names`] is due at once. If a check was not allowed to change
+    /// the queue, [`names`] plans the next check [`RETRY`] ms later. This field then keeps its old value.
     planned: AtomicU64,
 }
 

@@ -1,9 +1,10 @@
 //! One-shot timers of the server's event loop.
 //!
-//! The server keeps the timers of all modules in one list. The list is ordered by the wall clock, but the server waits
-//! for the first timer by the monotonic clock. If the wall clock is set forward, a new timer can come after an older
-//! timer that fires much later. The new timer then fires too late. So the cron job checks whether this module's timers
-//! are due, and runs their tasks ([`Timer::catch_up`]).
+//! The server keeps the timers of all modules in one list, ordered by due time on the wall clock. The server waits for
+//! the first timer in the list, and measures this wait by the monotonic clock. If the wall clock is set forward, a new
+//! timer can fire too late. For example, the first timer is due in 10 minutes, and the wall clock is set forward by an
+//! hour. A new timer with a delay of one second is then second in the list. The server fires both timers in 10 minutes.
+//! So the cron job checks whether this module's timers are due, and runs their tasks ([`Timer::catch_up`]).
 
 use super::context::Context;
 use super::panic::catch_panic;

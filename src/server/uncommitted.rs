@@ -10,7 +10,7 @@ impl Uncommitted {
         self.0 = true;
     }
 
-    /// Marks the changes as replicated. The caller must replicate them right after this call.
+    /// Allows this value to be dropped. The caller must replicate the changes right after this call.
     pub fn settle(&mut self) {
         self.0 = false;
     }

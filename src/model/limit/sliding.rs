@@ -32,9 +32,9 @@ impl Policy {
         at.min(time::MAX)
     }
 
-    /// Returns the length of a new ring in which `slots` slots are in use: `2 * slots`, capped at the number of slots
-    /// that this policy can use. The cap does not apply if `slots` exceeds it, which is possible after a change of the
-    /// policy.
+    /// Returns the length of a new ring in which `slots` slots are in use: `2 * slots`, but at most the number of
+    /// slots that this policy can use. After a change of the policy, `slots` can be larger than that number. The length
+    /// is then `2 * slots`. The length is never larger than [`MOST_SLOTS`].
     fn room_for(&self, slots: usize) -> usize {
         // The ring needs one slot per unit or per multiple of the precision, the oldest slot, and one slot for the next
         // write.

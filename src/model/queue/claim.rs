@@ -34,15 +34,16 @@ impl Queue {
     /// A token is the clock in microseconds. If the clock is not above the previous token, the new token is the
     /// previous one plus one. So tokens grow as long as the queue keeps its state.
     ///
-    /// A crash, a failover, a RESTORE of an older value or a DEL can lose the last tokens. But the clock is already
-    /// past each lost token, because a claim takes more than one microsecond per job. Measured: 3 us for one job, 1.5
-    /// us for each of 100,000 jobs (release build on Redis 7.0.15, two busy cores). On a server twice as fast, 100,000
-    /// jobs would take 75 ms, so the last token would be 25 ms ahead of the clock. A restart or a failover takes longer
-    /// than 25 ms.
+    /// A crash, a failover, a RESTORE of an older value or a DEL can lose the last tokens. The next claim can repeat a
+    /// lost token only if this token is ahead of the clock. If a claim takes more than one microsecond per job, its
+    /// tokens are behind the clock when it ends. Measured: 3 us for one job, and 1.5 us per job for 100,000 jobs
+    /// (release build on Redis 7.0.15, two busy cores). A faster server may need less than one microsecond per job.
+    /// With 0.75 us per job, a claim of 100,000 jobs takes 75 ms, and its last token is 25 ms ahead of the clock. But a
+    /// restart or a failover takes longer than 25 ms.
     ///
     /// A token can occur twice in three cases:
     ///
-    /// - a RESTORE of an older value right after a claim of very many jobs,
+    /// - a RESTORE of an older value, or a DEL, right after a claim of very many jobs,
     /// - the queue loses state, and the clock is set back,
     /// - a failover to a server whose clock is behind by more than the failover took.
     pub fn claim<'a>(
@@ -112,8 +113,9 @@ impl Queue {
         leases.min(units).min(MAX_TOKEN - self.last_token)
     }
 
-    /// Whether a claim at `now` would drop expired jobs, or shorten the wait for taken units (RATE, GROUPRATE). If so,
-    /// the claim must run even if it gets no job, so that later claims get their jobs in time. O(log n).
+    /// Whether a claim must run at `now` even if it gets no job. Without this claim, later claims would get their jobs
+    /// too late. The claim must run if it would drop expired jobs, or if a unit of RATE or GROUPRATE stays taken for
+    /// longer than one window from `now`. The claim limits this time to one window. O(log n).
     pub fn needs_settling(&self, now: Millis) -> bool {
         let now = now.min(MAX_NOW);
         self.next_opening(now) == Some(now) && self.is_held_up(now) || self.has_late_units(now)

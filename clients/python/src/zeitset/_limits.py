@@ -98,8 +98,7 @@ class Checks:
 
 
 def headers(checks: Iterable[Check]) -> dict[str, str]:
-    """Returns the fields for these checks. If the server could not decide about a limit because Redis was away, only
-    `RateLimit-Policy` names this limit."""
+    """Returns the header fields for these checks. If a check has an error, its limit is only in `RateLimit-Policy`."""
     checks = tuple(checks)
     fields = {"RateLimit-Policy": ", ".join(check.policy.header for check in checks)}
     asked = [check for check in checks if not check.error]
@@ -113,9 +112,8 @@ def headers(checks: Iterable[Check]) -> dict[str, str]:
 
 
 def shown_wait(check: Check) -> int:
-    """Returns the wait that the headers show, in seconds: `retry_after_ms` if it is positive, otherwise
-    `reset_after_ms`. The wait is never shorter than the time for which the remaining units last at the policy's rate
-    (`window * remaining / limit`)."""
+    """Returns the wait that the headers show, in seconds. The wait is `retry_after_ms` if it is positive, otherwise
+    `reset_after_ms`. If this is shorter than `window * remaining / limit`, the wait is `window * remaining / limit`."""
     wait = check.retry_after_ms if check.retry_after_ms > 0 else check.reset_after_ms
     least = -(-seconds_up(check.policy.window_ms) * check.remaining // check.limit)
     return max(seconds_up(wait), integer(least))

@@ -244,8 +244,8 @@ class Link:
 
 
 class Backoff:
-    """The seconds before each new attempt: 0.1, 0.2, ... at most 3. Each wait is shortened at random by up to a
-    third."""
+    """The waits between attempts, in seconds. The first wait is 0.1 s. Each later wait is twice as long as the one
+    before it, but at most 3 s. Each wait is then shortened at random by up to a third."""
 
     def __init__(self) -> None:
         self._next = 0.1
