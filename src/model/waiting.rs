@@ -84,8 +84,8 @@ struct WaitedKey<K> {
     woken: Option<WokenClient>,
     /// The time of the key's next check, unless a command changes its queue earlier.
     next: Option<Millis>,
-    /// Each of these keys has woken a client that now waits for this key ([`Waiting::wait_behind`]). If the next check
-    /// of this key wakes no client, these keys are checked again.
+    /// The keys to check again when a check of this key wakes no client. Each of them has woken a client that cannot
+    /// claim yet, because this key has woken an earlier client ([`Waiting::wait_behind`]).
     behind: BTreeSet<K>,
 }
 
@@ -209,8 +209,9 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
         }
     }
 
-    /// Notes that `client` waits for an earlier client, which `key` has woken. `behind` contains the keys that `client`
-    /// tries after `key`. Those that have also woken `client` are checked again when `key` has no client to wake.
+    /// Records that `client` must wait, because `key` has woken an earlier client. `behind` contains the keys that
+    /// `client` tries after `key`. If a key in `behind` has woken `client`, the module checks that key again when
+    /// a check of `key` wakes no client.
     pub fn wait_behind(&mut self, key: &K, behind: &[K], client: Client) {
         let behind: Vec<_> = behind.iter().filter(|behind| self.is_woken(behind, client)).cloned().collect();
         if let Some(entry) = self.keys.get_mut(key) {

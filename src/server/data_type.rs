@@ -1,4 +1,4 @@
-//! The module's data types: their callbacks, and the value in an open key.
+//! The module's data types. Registers them with the server, and reads and sets the value of an open key.
 
 use super::context::Context;
 use super::defrag;

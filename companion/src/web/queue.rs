@@ -133,8 +133,8 @@ async fn figures(server: &Server, key: &[u8]) -> Result<(u64, bool, Queue, u64),
     Ok((micros(&time?) / 1000, reply::count(&exists?) == Some(1), Queue::read(&stats?), memory))
 }
 
-/// Returns jobs in a state without their payloads, in serving order. If `after` is not empty, returns the jobs that
-/// follow this job.
+/// Returns at most `most` jobs in one state, in the order of ZQ.PEEK. The payloads are left out. If `after` is not
+/// empty, returns only jobs that follow the job `after`.
 pub async fn peek(server: &Server, key: &[u8], state: JobState, most: usize, after: &[u8]) -> RedisResult<Vec<Job>> {
     let count = most.to_string();
     let mut words: Vec<&[u8]> =

@@ -77,7 +77,7 @@ impl<'a> JobTree<'a> {
         read!(self, |items| items[number].node())
     }
 
-    /// Returns the index of a job in [`Queue::jobs`](super::Queue). `number` is the job's item in this tree.
+    /// Returns the slot of an item's job. `number` is the item's index in `items`.
     fn job(self, number: u32) -> u32 {
         read!(self, |items| items[number].job(number))
     }

@@ -50,8 +50,8 @@ class Denials:
         return _later(denial.check, denial.replied) if denial is not None and cost >= denial.cost else None
 
     def known_of_all(self, key: str, call: Signature) -> Checks | None:
-        """Returns what the server would reply now to `call`, which checks several limits. Returns None if no remembered
-        denial of `key` tells the reply."""
+        """Returns what the server would reply now to a call for several limits. Returns None if the limiter remembers
+        no denial of this call, or if the wait for one of the limits is over. `key`: the limiter's key in `call`."""
         denial = self._find(key)
         if denial is None or denial.checks is None or denial.call != call:
             return None

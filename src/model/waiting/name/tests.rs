@@ -1,4 +1,4 @@
-//! Tests that the name on which a client is blocked is in the cluster slot of the client's key.
+//! Tests of [`name`]. The returned name must be in the same cluster slot as the key.
 
 use super::*;
 use proptest::prelude::*;
