@@ -33,7 +33,7 @@ export function headers(limits: readonly LimitState[]): Record<string, string> {
 
 const free = ({ remaining = 0 }: LimitState): number => whole(remaining);
 
-/** Returns the longer of two times in s: `waitMs`, and the time in which the policy allows the remaining units. */
+/** Returns the longer of two times, in seconds: `waitMs`, and `windowMs` × `remaining` / `limit`. */
 function effectiveWindow(state: LimitState): number {
   const { windowMs, limit, waitMs = 0 } = state;
   return Math.max(seconds(waitMs), whole(Math.ceil((seconds(windowMs) * free(state)) / limit)));

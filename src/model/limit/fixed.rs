@@ -49,8 +49,8 @@ impl Count {
         Update::Replace { text: self.text(), lifetime: Lifetime::exactly(self.end) }
     }
 
-    /// Returns the change from `before` to this count. If the window and the number of digits are the same, overwrites
-    /// only the count's digits and keeps the TTL.
+    /// Returns the update that replaces the stored count `before` with this count. If the window and the number of
+    /// digits are the same, the update overwrites only the digits of `units`, and does not change the TTL.
     fn update_from(self, before: Count) -> Update {
         let len = decimal_len(self.units);
         if self.end != before.end || len != decimal_len(before.units) {

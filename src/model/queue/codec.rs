@@ -225,7 +225,7 @@ fn read_units(from: &mut impl Reader) -> Result<Vec<Taken>, DecodeError> {
     Ok(log)
 }
 
-/// Writes a job. `group` is the number of the job's group. `follower` is the push that becomes a job after this one.
+/// Writes a job. `group` is the number of the job's group. `follower` is the push that waits behind the job.
 fn write_record(job: &Record<'_>, group: Option<u64>, follower: Option<NewJob<'_>>, to: &mut impl Writer) {
     let Extras { worker, error, .. } = job.extras;
     let bare = job.bare();

@@ -97,7 +97,7 @@ impl RateLog {
         self.taken.back().is_some_and(|t| t.back_at > rate.horizon(now))
     }
 
-    /// Removes units from the log that are available at `now`. Limits the wait for all other units to one window.
+    /// Removes the entries whose `back_at` has passed. Limits the `back_at` of the other entries to [`Rate::horizon`].
     pub fn settle(&mut self, rate: Rate, now: Millis) {
         while self.taken.front().is_some_and(|t| t.back_at <= now) {
             self.taken.pop_front();
@@ -113,8 +113,8 @@ impl RateLog {
         }
     }
 
-    /// Adds units. `back_at` must be at least the highest `back_at` in the log. Of the units with the same `back_at`,
-    /// the log keeps at most [`MAX_TIME`]. Only a forged queue has more.
+    /// Adds units. `back_at` must be at least the highest `back_at` in the log. An entry has at most 2^53-1 units, and
+    /// the function drops the rest. Only a forged queue has more units.
     fn add(&mut self, back_at: Millis, units: u64) {
         match self.taken.back_mut() {
             Some(last) if last.back_at == back_at => {

@@ -97,8 +97,9 @@ pub struct Database {
     dirty: BTreeMap<Box<[u8]>, Millis>,
     /// The same sets as in `dirty`, in the order of their TTLs.
     ttls: BTreeSet<(Millis, Box<[u8]>)>,
-    /// The sets whose check is postponed. The key is the time of the next check, measured in
-    /// [`Tracking::passed`](super::Tracking::passed), and the set's name. The value is the original due time.
+    /// The sets whose check is postponed. The key is the time of the next check and the set's name. The value is the
+    /// original due time. The time of the next check is not a wall clock time: it is compared with
+    /// [`Tracking::passed`](super::Tracking::passed).
     pub postponed: BTreeMap<(Millis, Rc<[u8]>), Millis>,
 }
 
@@ -211,8 +212,8 @@ impl Database {
         }
     }
 
-    /// Makes one set due again whose check was postponed until `passed` or earlier. Returns false if there is no such
-    /// set.
+    /// Looks for a set whose check was postponed until `passed` or earlier. Makes this set due again. Returns false if
+    /// there is no such set.
     pub fn resume_one(&mut self, passed: Millis) -> bool {
         let Some(first) = self.postponed.first_entry().filter(|first| first.key().0 <= passed) else { return false };
         let ((_, key), due) = first.remove_entry();
@@ -347,7 +348,7 @@ impl Database {
         (0..self.blocks.len()).map(|block| self.blocks[block as u32].sets.len())
     }
 
-    /// Returns the allocated bytes, with a high estimate for the ordered set.
+    /// Returns the allocated bytes of the blocks, the index and `order`. The bytes of `order` are a high estimate.
     pub fn bytes(&self) -> usize {
         let blocks = (0..self.blocks.len()).map(|block| &self.blocks[block as u32]);
         let in_blocks = blocks.map(|block| block.sets.capacity() * size_of::<TrackedSet>() + block.names.capacity());

@@ -19,8 +19,8 @@ interface ThrottlerRecord {
  * `ThrottlerModule.forRoot({ throttlers: [{ ttl: 60_000, limit: 100 }], storage: new NestStorage(redis) })`
  *
  * A request above the limit starts a block of `blockDuration`, which is the `ttl` by default. With `blockDuration: 0`,
- * a client is admitted again as soon as units are available. Each request counts for its `ttl`. A block that ends
- * earlier does not change this.
+ * a client is admitted again as soon as units are available. An admitted request counts towards the limit until its
+ * `ttl` ends, even if a block ends earlier.
  */
 export class NestStorage {
   readonly #counting: Counting;

@@ -118,7 +118,10 @@ export interface Lease {
   readonly deadlineMs: number;
 }
 
-/** The group of a job. A queue with shards sends the command only to the shard of this group. */
+/**
+ * The group of the jobs that `cancel`, `get` or `reschedule` acts on. If the queue has shards, the library sends the
+ * command to the shard of this group.
+ */
 export interface OfGroup {
   readonly group?: string;
 }

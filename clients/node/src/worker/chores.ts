@@ -72,8 +72,8 @@ export class Chores {
   }
 
   /**
-   * Returns the outcome to report. If `outcome` ends a run of a recurring job, adds the push of the next run to the
-   * same MULTI.
+   * Returns the outcome to report. If `outcome` ends a run of a recurring job, adds a command that pushes the next run.
+   * The worker sends this command in one MULTI with the report.
    */
   andNext<T>(outcome: Outcome<T>, leaseMs: number): Outcome<T> {
     const { job, ending } = outcome;

@@ -85,8 +85,8 @@ export class Link {
 
   /**
    * The longest BLOCK of a claim. If the worker cannot end the claim by CLIENT UNBLOCK, BLOCK is short, because the
-   * worker must wait for the claim before it stops. BLOCK is at most a third of a lease, because a lease counts from
-   * the moment at which the worker sends the claim.
+   * worker must wait for the claim before it stops. BLOCK is at most a third of the lease, because the worker counts
+   * the lease of a claimed job from the moment at which it sent the claim.
    */
   get longestWaitMs(): number {
     return Math.min(this.#opened?.claimsId === undefined ? 1000 : 5000, this.leaseMs / 3);

@@ -312,7 +312,10 @@ export class Pump<T> {
     this.shared.go(this.connect());
   }
 
-  /** Ends the connections of the failed command. Makes the pump ask which node has the slot before it reconnects. */
+  /**
+   * Ends the pump's own connection, and forgets which nodes have the slots. If the command failed on the shared
+   * connection, and not by an error reply, also ends the shared connection.
+   */
   #drop(error: Error, isShared = true): void {
     this.#troubles += 1;
     this.#asked = askedBy(error);

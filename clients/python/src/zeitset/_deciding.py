@@ -43,7 +43,8 @@ _deciders: WeakSet[Decider] = WeakSet()
 
 
 class Decider:
-    """Decides the calls of a limiter by the units that it holds or by remembered denials, or asks the server."""
+    """Decides whether a limiter allows a call. Uses units that the limiter holds, or a denial that it remembers.
+    Otherwise, asks the server."""
 
     def __init__(self, calls: LimiterCalls, timeout: float | None, remember: bool) -> None:
         if calls.ahead is not None and not remember:

@@ -140,8 +140,8 @@ fn nothing_that_is_done_for_one_group_walks_through_the_jobs_of_others() {
     queue.check();
 }
 
-/// When only jobs of one priority and one group are left, `peek_after` accepts any ready job. Queues that had more than
-/// eight priorities are an exception.
+/// If only jobs of one priority and one group are left, `peek_after` can begin a page after any ready job. If the queue
+/// had more than eight priorities before, `peek_after` may still return an error.
 #[test]
 fn pages_begin_anywhere_again_when_there_is_but_one_priority_and_one_group_left() {
     for (group, others) in [(&b""[..], 1), (b"only", 1), (b"only", 7), (b"", 20)] {
