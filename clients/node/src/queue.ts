@@ -116,7 +116,7 @@ export class Queue<T = any> {
     return this.#find(id, group, (shard) => shard.get(id));
   }
 
-  /** Returns jobs of a state in serving order. */
+  /** Returns the first jobs in a state. */
   async peek(state: wire.State = "ready", options: wire.PeekOptions = {}): Promise<wire.Listed<T>[]> {
     const { group, after, count = 10 } = options;
     if (group || this.#shards.length === 1) return this.#send(this.#shard(group).peek(state, options));

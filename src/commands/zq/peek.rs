@@ -21,7 +21,7 @@ const DEFAULT_COUNT: u64 = 10;
 
 pub const SPEC: Spec = Spec {
     name: c"ZQ.PEEK",
-    summary: c"Returns jobs in a state, in serving order.",
+    summary: c"Returns the first jobs in a state.",
     complexity: c"O(M*log(N)) with M the number of jobs read and N the number of jobs of the queue. The call reads the jobs that it returns and, with READY and AFTER, up to 500 jobs before them",
     since: c"0.1.0",
     flags: c"readonly",

@@ -144,8 +144,8 @@ class Limiter(Bound[LimiterCalls]):
         return self._drive(self._decider.reset(key))
 
     def close(self) -> None:
-        """Refunds the units that the limiter has taken ahead. At the end of the process, each limiter calls `close`
-        by itself."""
+        """Refunds the units that the limiter took because of `ahead` and has not handed out. At the end of the process,
+        each limiter calls `close` by itself."""
         drive(self._once, self._decider.close())
 
     def _drive(self, steps: Steps[T]) -> T:

@@ -90,7 +90,7 @@ def peek(
     group: str | None = None,
     lease: bool = False,
 ) -> Steps[list[Listed]]:
-    """Returns jobs of a state in serving order. `after`: begins after the job of this ID. `group`: only jobs of this
+    """Returns the first jobs in a state. `after`: begins after the job of this ID. `group`: only jobs of this
     group; "" means the jobs without a group. `lease`: includes the leases of claimed jobs. If the queue has several
     shards, returns the first jobs by priority and due time. In such a queue, `after` needs a `group`. Without a group,
     call `peek` on each `queue.shard(i)`."""
