@@ -34,8 +34,8 @@ def client_network(ipv6: int = 56) -> Callable[[Scope], str]:
 
 
 class RateLimitHeaders:
-    """Adds RateLimit header fields to responses. They tell the limits that were checked during the request, for example
-    by the dependency for FastAPI."""
+    """Adds RateLimit header fields to responses. The fields show the limits that were checked during the request, for
+    example by the dependency for FastAPI."""
 
     def __init__(self, app: App) -> None:
         self.app = app
