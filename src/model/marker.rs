@@ -14,11 +14,11 @@
 //! In a busy set, every new member with a later expiry changes the marker. Each change costs a second replicated
 //! command, an event and two lookups: about 4,400 of the 22,500 instructions of a ZEXP.ADD to a small set.
 //!
-//! A coarser marker would change less often, but would also match other sets. Suppose that the highest score is rounded
-//! up to a multiple of `g` ms, and that the marker is 47,111 ms later. Take an ordinary set whose key expires between
-//! 47.1 s and 47.1 s + `g` ms after the highest score. On average, every `g`-th write would give this set the TTL of an
-//! expiring set. With `g` = 1,000, a limiter log with a window of 48 s and 1,000 requests a second would match once a
-//! second. With `g` = 1,000,000, about one of a million idle logs with a window of 1 to 17 minutes would match.
+//! A coarser marker would change less often, but ordinary sets would also match it. Suppose that the marker is the
+//! highest score, rounded up to a multiple of `g` ms, plus 47,111 ms. A hand-written limiter log expires one window
+//! after its highest score. If the window is from 47.1 s to 47.1 s + `g` ms, about one of `g` writes would give the log
+//! the TTL of an expiring set. With `g` = 1,000, a log with a window of 48 s and 1,000 writes a second would match once
+//! a second. With `g` = 1,000,000, about one of a million idle logs with a window of 1 to 17 minutes would match.
 //!
 //! The sweeper deletes the expired members of every marked set. A hand-written limiter log holds only past times: a
 //! false match would empty it, and the limiter would admit everyone.
@@ -38,9 +38,10 @@ const FIRST_SCAN_TOLERANCE: Millis = 10_000;
 /// TTL differs from the old one by the transfer time and the clock skew.
 const RESTORE_TOLERANCE: Millis = 5000;
 
-/// How many ms the TTL may be below and above the marker, if all members of the set have expired. A program's own
-/// rate-limit log also has only past scores. But such a log usually expires a whole number of seconds after its highest
-/// score, and no such time is in this range. So the module does not take the log for an expiring set.
+/// How far the TTL of a set may be below and above the marker, in ms, if a command names the set and all members have
+/// expired. A TTL in this range is 47,011 to 47,911 ms after the highest score. A program's own rate-limit log also has
+/// only past scores. But such a log usually expires a whole number of seconds after its highest score. So the module
+/// does not take the log for an expiring set.
 const EXPIRED_TOLERANCE: (Millis, Millis) = (100, 800);
 
 /// Why a sorted set without the marker may still be an expiring set.

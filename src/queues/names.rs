@@ -30,9 +30,9 @@ struct QueueNames {
     /// The queues of a dataset that this replica loads while it still serves the old dataset. `None` if there is no
     /// such dataset.
     async_loaded: Option<Vec<(i32, Name)>>,
-    /// Whether a queue has left its old key by RENAME or MOVE, and the module does not know the new key yet. The event
-    /// of the new key tells it. But if the new key then has no queue, another module may have moved the queue again,
-    /// and the flag stays true.
+    /// Whether RENAME or MOVE has taken a queue from its old key, and the server has not sent the event of the new key
+    /// yet. If the new key holds no queue when this event comes, the flag stays true: another module may have moved the
+    /// queue again.
     is_moving: bool,
     next_number: u64,
 }

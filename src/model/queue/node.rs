@@ -6,9 +6,9 @@ use super::tree::OrderKey;
 use crate::model::chunks::NIL;
 use std::ops::{Index, IndexMut};
 
-/// The name of a tree. These trees exist for jobs without a group, for each group, and for all jobs with a group. A job
-/// is in one of [`TreeId::OF_JOBS`]. Only effects move jobs to other trees. The table in [`queue`](super) shows the
-/// states of the jobs in each tree.
+/// The name of a tree. Each [`Roots`] has the root of one tree for each name. A job is in a tree with one of the names
+/// in [`TreeId::OF_JOBS`]. Only an [`Effect`](super::effect::Effect) moves a job to a tree with another name. The table
+/// in [`queue`](super) shows the states of the jobs in each tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum TreeId {
@@ -51,9 +51,10 @@ impl TreeId {
     pub const OF_LEASES: [TreeId; 4] =
         [TreeId::Claimed, TreeId::ClaimedLast, TreeId::ClaimedBackoff, TreeId::ClaimedRecurring];
 
-    /// Returns a job's state before the time that orders this tree ([`JobNode::time`]), and the state after this time.
-    /// The first state is also the stored state. In [`TreeId::ClaimedBackoff`] and [`TreeId::ClaimedRecurring`], the
-    /// job is delayed between these two states, until [`Job::back_at`](super::job::Job::back_at).
+    /// Returns two states of a job in this tree: the state before [`JobNode::time`], and the state from this time on.
+    /// The first state is also the stored state. A job in [`TreeId::ClaimedBackoff`] or [`TreeId::ClaimedRecurring`] is
+    /// an exception: at this time, it becomes delayed. It has the second state from
+    /// [`Job::back_at`](super::job::Job::back_at) on.
     pub fn states(self) -> (State, State) {
         match self {
             TreeId::Ready => (State::Ready, State::Ready),

@@ -1,7 +1,7 @@
-//! The times at which the module must act on a queue without a command. [`Queue::next_wake`] returns the next time at
-//! which the module must wake a waiting client. [`Queue::next_upkeep`] returns the next time at which the upkeep must
-//! act. The upkeep drops dead letters (DEADLEN, DEADTTL) and expired jobs (TTL), and removes groups without jobs. It
-//! also announces jobs that became dead letters because their leases expired.
+//! The times at which the module must act on a queue even if no command comes. [`Queue::next_wake`] returns the next
+//! time at which the module must wake a waiting client. [`Queue::next_upkeep`] returns the next time at which the
+//! upkeep must act. The upkeep drops dead letters (DEADLEN, DEADTTL) and expired jobs (TTL), and removes groups without
+//! jobs. It also announces jobs that became dead letters because their leases expired.
 //!
 //! Until the next command, a claimable job or group stays claimable, and others can become so. A claim needs a ready
 //! job, a free lease (CONCURRENCY) and a free unit (RATE). Each of the three becomes available at some time, and then

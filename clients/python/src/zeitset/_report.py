@@ -110,7 +110,8 @@ def commands_of(outcomes: list[Outcome]) -> Commands:
 def read_replies(
     outcomes: list[Outcome], replies: list[Any], delay: Delay
 ) -> tuple[list[Outcome], list[Event], BaseException | None]:
-    """Returns the outcomes to send again, the events, and an error if the server did not accept an outcome."""
+    """Returns the outcomes to send again, and the worker's events (`on_event`). Also returns an error if the server did
+    not accept an outcome."""
     again: list[Outcome] = []
     events: list[Event] = []
     problem: BaseException | None = None

@@ -37,9 +37,9 @@ impl Tree {
         self.rebalance(leaf, names);
     }
 
-    /// Returns the new index of a row in its leaf if its values become `words`. Returns `None` if the row is, or may
-    /// come to be, the first or last of the leaf. It may then belong in another leaf. `before` has the same meaning as
-    /// in [`Tree::seek`].
+    /// Returns the index that the row at `position` would have in its leaf with the values `words`. Returns `None` if
+    /// the row is or would become the first or last row of the leaf. In this case, the row may belong in another leaf.
+    /// `before` has the same meaning as in [`Tree::seek`].
     pub(in super::super) fn seek_near(
         &self,
         position: Position,
@@ -70,9 +70,9 @@ impl Tree {
         leaf.ids[at] = to;
     }
 
-    /// Updates the totals of members and heads for the row at `position`: `apply` adds or subtracts. A *head* is the
-    /// first of the rows with the same words. If a head is added, the next row with these words is no longer a head. If
-    /// a head is subtracted, the next row with these words becomes a head.
+    /// Updates the totals of members and heads after a row was inserted at `position`, or before it is removed. `apply`
+    /// adds for an insertion, and subtracts for a removal. A *head* is the first of the rows with the same words. So an
+    /// inserted head takes the place of the earlier head, and the row after a removed head may become a head.
     fn count(&mut self, position: Position, apply: fn(Total, Total) -> Total) {
         let row = self.cursor(position);
         let is_head = row.before().is_none_or(|before| before.words() != row.words());

@@ -12,8 +12,8 @@ use crate::model::chunks::NIL;
 use std::collections::{BTreeSet, HashSet};
 
 impl Queue {
-    /// Returns the maximum number of jobs that a claim can return now. If the number is not 0, a claim returns at least
-    /// one job.
+    /// Returns an upper bound for the number of jobs that a claim gets now. If the bound is not 0, a claim gets at
+    /// least one job.
     pub fn claimable(&self, now: Millis) -> u64 {
         let now = now.min(MAX_NOW);
         let is_closed = self.groups.as_ref().is_some_and(|groups| groups.opens() > now);

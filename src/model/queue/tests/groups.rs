@@ -304,7 +304,7 @@ fn with_groups(groups: usize, change: impl FnOnce(&mut Settings)) -> Pair {
     pair
 }
 
-/// Returns a queue with idle groups: they have taken units of GROUPRATE, but no jobs.
+/// Returns a queue with idle groups. An idle group has no jobs, but some of its units of GROUPRATE are in use.
 fn with_idle_groups(groups: usize, rate: Rate) -> Pair {
     let mut pair = with_groups(groups, |s| s.group_rate = Some(rate));
     for job in pair.claim(1, 5, groups as u64) {

@@ -272,7 +272,8 @@ impl Model {
         }
     }
 
-    /// Drops a waiting job that has expired, or replaces a dead job with the push behind it.
+    /// Acts on a job as the upkeep does. If the job has expired, drops it. But if the job is recurring, moves it to its
+    /// next occurrence. Replaces a dead letter with the push with AGAIN that waits.
     pub fn expire(&mut self, now: u64, id: &[u8]) {
         let i = self.position(id).expect("a job");
         assert!(self.jobs[i].upkeep(&self.settings).is_some_and(|at| at <= now));
