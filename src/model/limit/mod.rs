@@ -292,7 +292,8 @@ trait Assessed {
         }
     }
 
-    /// Returns the verdict without settling the limit (see [`Assessed`]). Settling can shorten the waits.
+    /// Returns the verdict with the waits of the stored units as they are. A call that settles the limit (see
+    /// [`Assessed`]) may shorten these waits.
     fn peek(&self) -> Verdict {
         self.verdict(false)
     }

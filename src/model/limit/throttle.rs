@@ -53,8 +53,8 @@ impl Arrival {
         Ok(Arrival { nanos: u64::try_from(time).map_err(|_| OutOfRange)? })
     }
 
-    /// Returns the Unix time for the key's TTL: the arrival time, rounded down to ms. The server keeps the key until
-    /// this millisecond has passed, so the key does not expire too early.
+    /// Returns the end of the key's TTL: GCRA's theoretical arrival time, rounded down to ms. The server keeps the key
+    /// until this millisecond has passed, so the key does not expire too early.
     fn expires_at(self) -> Millis {
         self.nanos / 1_000_000
     }

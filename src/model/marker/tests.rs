@@ -1,4 +1,4 @@
-//! Tests of the marker: which TTLs are accepted for a highest score.
+//! Tests which TTLs mark a set as an expiring set. The right TTL depends on the set's highest score.
 
 use super::*;
 

@@ -15,7 +15,7 @@ pub struct Field<T> {
     pub notation: Notation,
     pub most: u64,
     pub get: fn(&T) -> u64,
-    /// Sets the number to a value of at most `most`.
+    /// Sets the number. The caller must not pass a value above `most`.
     pub set: fn(&mut T, u64),
 }
 

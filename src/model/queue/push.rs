@@ -62,8 +62,8 @@ impl NewJob<'_> {
     }
 }
 
-/// The queue already has MAXLEN jobs. Dead letters do not count, but waiting pushes with AGAIN do. Without MAXLEN, the
-/// limit is four billion jobs.
+/// The queue already has MAXLEN jobs. Dead letters do not count. Pushes with AGAIN that wait for the end of a claim
+/// count as jobs. Without MAXLEN, the limit is four billion jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
