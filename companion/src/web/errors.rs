@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 
 /// The maximum number of dead letters that the page reads, the oldest first.
 const LOOKED_AT: usize = 1_000;
-/// The page stops reading dead letters when their payloads exceed this size in bytes. ZQ.GET always returns the payload
-/// with the error.
+/// The page stops reading dead letters when all their payloads together exceed this size in bytes. The page needs only
+/// the errors, but ZQ.GET returns each payload, too.
 const MOST_FETCHED: usize = 2 * 1024 * 1024;
 
 /// Groups per page.

@@ -57,8 +57,8 @@ export interface PushOptions extends Due {
   readonly replace?: boolean;
   /**
    * Whether the job of this id has to run at least once after this push. Two runs never overlap. If a job of this id
-   * waits, that job gets the payload and the TTL of this push. If a worker holds the job, this push waits until the job
-   * is done, dead or cancelled. A later push replaces a push that waits.
+   * waits, that job gets the payload and the TTL of this push. If a worker holds the job, the queue stores this push
+   * until the job is done, dead or cancelled. A later push replaces the stored push.
    */
   readonly again?: boolean;
 }

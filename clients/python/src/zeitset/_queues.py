@@ -124,8 +124,8 @@ class QueueCalls:
         `ttl`: how long after its due time a worker may still get the job.
 
         `again`: after this push, the job runs at least once. Two runs never overlap. If a job of this id waits, that
-        job gets the payload and the TTL of this push. If a worker holds the job, this push waits until the job is done,
-        dead or cancelled. A later push replaces a push that waits.
+        job gets the payload and the TTL of this push. If a worker holds the job, the queue stores this push until the job
+        is done, dead or cancelled. A later push replaces the stored push.
 
         Jobs of a lower `priority` are served first. `max_attempts`: the number of deliveries after which the job
         becomes a dead letter; 0: unlimited; default: the setting of the queue. `traceparent`: the library stores it

@@ -37,9 +37,9 @@ impl Tree {
         self.rebalance(leaf, names);
     }
 
-    /// Returns the index that the row at `position` would have in its leaf with the values `words`. Returns `None` if
-    /// the row is or would become the first or last row of the leaf. In this case, the row may belong in another leaf.
-    /// `before` has the same meaning as in [`Tree::seek`].
+    /// The row at `position` gets the values `words`. Returns its new index in its leaf. Returns `None` if the row is
+    /// or becomes the first or last row of the leaf, because it may then belong in another leaf. `before` has the same
+    /// meaning as in [`Tree::seek`].
     pub(in super::super) fn seek_near(
         &self,
         position: Position,
