@@ -14,10 +14,10 @@
 //! # Which key serves a client
 //!
 //! A client may wait for several keys. When any of them wakes the client, the client checks its keys in its own order
-//! ([`Waiting::turn`]), and claims from the first key that has a job for it. One of these keys may have woken an
-//! earlier client that has not claimed yet. In this case, the later client waits for the end of the earlier client's
-//! claim ([`Waiting::wait_behind`]). If a job is left after this claim, the same key wakes the later client. If none is
-//! left, the module checks the other keys that had woken the later client.
+//! ([`Waiting::turn`]), and claims from the first key that has a job for it. But an earlier client may be about to
+//! claim from that key. Then the later client waits until the earlier client has claimed ([`Waiting::wait_behind`]). If
+//! a job is left, the key wakes the later client. If none is left, the module checks the later client's other keys
+//! again.
 //!
 //! # When a key is checked
 //!
@@ -84,8 +84,8 @@ struct WaitedKey<K> {
     woken: Option<WokenClient>,
     /// The time of the key's next check, unless a command changes its queue earlier.
     next: Option<Millis>,
-    /// The keys to check again when a check of this key wakes no client. Each of them has woken a client that cannot
-    /// claim yet, because this key has woken an earlier client ([`Waiting::wait_behind`]).
+    /// Other keys, to check again when this key has no job left. Each of them has woken a client, which first waits for
+    /// this key ([`Waiting::wait_behind`]).
     behind: BTreeSet<K>,
 }
 

@@ -297,8 +297,8 @@ export class Worker<T = any> extends EventEmitter<WorkerEvents<T>> {
    *
    * A pump is drained if its last claim has emptied its queues. The pumps that are not drained share the free slots.
    * While there is such a pump, a drained pump takes part only if its last claim was at least `ASK_AGAIN_MS` ago. If
-   * free slots are left, drained pumps claim with BLOCK. All these claims are for the same number of jobs, which is at
-   * least 1. So if there are more pumps than free slots, the claims can exceed the free slots.
+   * free slots are left, the drained pumps share them, and claim with BLOCK. Each of them claims at least one job. So
+   * these pumps may together claim more jobs than there are free slots.
    */
   #share(): void {
     const isWorking = this.#phase === "working";

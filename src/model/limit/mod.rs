@@ -162,7 +162,7 @@ impl Lifetime {
         Lifetime { until, linger: 0 }
     }
 
-    /// Returns a lifetime that ends up to an eighth of the window after `until`, but at most 20 s after it. So most
+    /// Returns a lifetime that may end later than `until`: by an eighth of the window, but at most by 20 s. So most
     /// calls do not change the TTL of a busy key.
     fn lingering(until: Millis, window: Millis) -> Lifetime {
         const MOST: Millis = 20_000;
