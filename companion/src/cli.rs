@@ -120,7 +120,7 @@ struct Top {
     /// Time between two samples
     #[arg(long, default_value = "1s", value_parser = interval)]
     interval: Duration,
-    /// Print one snapshot and exit. If the output is no terminal, the default is one snapshot per interval
+    /// Print one snapshot and exit. Without this option, output that is no terminal gets one snapshot per interval
     #[arg(long)]
     once: bool,
 }

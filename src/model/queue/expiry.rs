@@ -22,7 +22,7 @@ use crate::model::time;
 pub(super) const DROPPED_BY_CLAIM: usize = 32;
 
 impl Queue {
-    /// Whether the job is ready or delayed and its TTL has ended.
+    /// Whether the TTL of a waiting job (ready or delayed) has ended.
     pub(super) fn is_expired(&self, slot: u32, at: Millis) -> bool {
         let job = &self.jobs[slot];
         job.expires(at, &self.settings).is_some_and(|expires| expires <= at)

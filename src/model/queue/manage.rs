@@ -94,7 +94,8 @@ impl Queue {
         }
     }
 
-    /// Whether a change to these settings would update more than [`MAX_CONFIG_UPDATES`] jobs or groups.
+    /// Whether more than [`MAX_CONFIG_UPDATES`] jobs or groups would have to be updated if the queue got these
+    /// settings.
     pub fn is_too_long_for(&self, settings: &Settings) -> bool {
         let old = &self.settings;
         let mut touched = 0;

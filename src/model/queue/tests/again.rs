@@ -132,8 +132,8 @@ fn it_waits_through_nacks_and_leases_that_end() {
     assert_eq!(take(&mut pair, 25, 30).0, "two");
 }
 
-/// The new push replaces the payload of the waiting job. It also replaces the push that waits behind this job. So the
-/// job runs only once.
+/// A job waits for its retry, and an earlier push with AGAIN waits for its end. A new push with AGAIN replaces the
+/// job's payload and the earlier push. So the job runs only once more.
 #[test]
 fn a_job_that_waits_for_its_retry_takes_the_last_push() {
     let mut pair = Pair::new();

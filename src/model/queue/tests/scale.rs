@@ -140,8 +140,8 @@ fn nothing_that_is_done_for_one_group_walks_through_the_jobs_of_others() {
     queue.check();
 }
 
-/// If only jobs of one priority and one group are left, `peek_after` can begin a page after any ready job. If the queue
-/// had more than eight priorities before, `peek_after` may still return an error.
+/// If only jobs of one priority and one group are left, `peek_after` can begin a page after any ready job. The
+/// exception is a queue that once had more than eight priorities: there, `peek_after` may return an error.
 #[test]
 fn pages_begin_anywhere_again_when_there_is_but_one_priority_and_one_group_left() {
     for (group, others) in [(&b""[..], 1), (b"only", 1), (b"only", 7), (b"", 20)] {
