@@ -96,7 +96,7 @@ export interface JobInfo<T> {
   readonly group: string | null;
   /** The payload of the waiting push, or null. A push with `again` waits until the job's claim ends. */
   readonly again: T | Undecodable | null;
-  /** The fields of ZQ.GET's reply without the payloads. The names are in camel case. */
+  /** The fields of the reply of ZQ.GET without the payloads. The names are in camel case. */
   readonly fields: Readonly<Record<string, string | number | null>>;
 }
 
