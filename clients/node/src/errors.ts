@@ -56,7 +56,7 @@ export function codeOf(error: Error): string | undefined {
 export const isRefusal = (error: Error): boolean => REFUSALS.has(codeOf(error) ?? "");
 
 /** Texts of permanent `ERR` errors. Other texts are from a proxy, or from a server that accepts no more clients. */
-const LASTING = /^ERR (unknown (sub)?command|wrong number of arguments|syntax error|DB index|invalid)/i;
+const LASTING = /^ERR (unknown |wrong number |syntax error|invalid |value |the |DB index|numkeys|a key |PRECISION )/i;
 
 /** Whether the error is temporary. For example, the connection was lost, or the server is loading its data. */
 export function passes(error: Error): boolean {

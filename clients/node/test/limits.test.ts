@@ -162,6 +162,13 @@ withEach("a cost above the limit is an error, and takes nothing", async ({ redis
   assert.equal(await call("EXISTS", "few:ann"), 0);
 });
 
+withEach("an invalid setting is no outage: the limiter throws, whatever onError says", async ({ redis }) => {
+  for (const onError of ["allow", "deny"] as const) {
+    const limiter = new Limiter(redis, "l", "5/1s", { precision: "1m", onError });
+    await assert.rejects(limiter.check("ann"), /PRECISION must not exceed the window/);
+  }
+});
+
 withEach("while Redis is away, the limiter does as it was told", async ({ redis, server }) => {
   const options = { timeout: "300ms" } as const;
   const raise = new Limiter(redis, "l", "100/1h", options);
