@@ -48,7 +48,10 @@ export class Board<D extends string, V extends wire.Value = number> {
     await this.#send(wire.create(this.key, this.#shape.dimensions, this.options));
   }
 
-  /** Sets a member's values. Returns its rank; null if the member is not on the board. */
+  /**
+   * Sets a member's values. Returns the rank of the member. Returns null if the option `only` or the board's `keep`
+   * prevents the member from being added.
+   */
   async set(member: string, values: wire.Values<NameOf<D>>, options: wire.SetOptions = {}): Promise<number | null> {
     const reply = list(await this.#send(wire.set(this.key, options, true, [member, ...this.#shape.words(values)])));
     return wire.rank(reply[1]);

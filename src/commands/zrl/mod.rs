@@ -109,7 +109,8 @@ fn of_key<T: Copy>(values: &[T], key: usize) -> Option<T> {
     if let [one] = *values { Some(one) } else { values.get(key).copied() }
 }
 
-/// Parses the arguments of CHECK and PEEK. Returns the key, the call, and whether to force it.
+/// Parses the arguments of CHECK and PEEK. Returns the key, the call, and the intent. With FORCE, the intent is
+/// [`Intent::Force`]. Otherwise, it is [`Intent::Take`].
 pub fn parse<'a>(ctx: &Context, arguments: &'a [Str<'a>]) -> Result<(Str<'a>, Call, Intent), Error> {
     let now = ctx.now();
     let mut args = Args::new(arguments);

@@ -298,7 +298,7 @@ impl Job {
         }
     }
 
-    /// Returns the tree for the job after a command at `at` has set its due time to `due`.
+    /// Returns the tree that the job enters with the due time `due`. `at` is the time of the present command.
     pub fn due_tree(&self, due: Millis, at: Millis) -> TreeId {
         if due <= at { TreeId::Ready } else { self.delayed_tree(due) }
     }
@@ -321,13 +321,13 @@ impl Job {
         }
     }
 
-    /// Whether the job's lease has expired and no effect has moved the job since then.
+    /// Whether the job's stored state is still [`State::Claimed`], but the lease has expired.
     pub fn is_lease_expired(&self, now: Millis) -> bool {
         TreeId::OF_LEASES.contains(&self.node.tree) && self.node.time <= now
     }
 
-    /// Whether a recurring job's lease has expired in the last allowed attempt and no effect has moved the job since
-    /// then.
+    /// Whether the job is recurring, has no attempt left, and has an [expired lease](Job::is_lease_expired). Such a job
+    /// has missed its run.
     pub fn has_missed(&self, now: Millis) -> bool {
         self.node.tree == TreeId::ClaimedRecurring && self.node.time <= now
     }

@@ -1,4 +1,5 @@
-"""Limits the time of a call, even if the client has longer time limits, or retries."""
+"""Limits the time of a call, even if the caller's client has longer time limits or retries commands. `_Cluster` may
+pass a command to the caller's client. In this case, the limits of that client apply."""
 
 from __future__ import annotations
 

@@ -89,7 +89,8 @@ impl Queue {
         })
     }
 
-    /// Lists all groups with their units, for saving: groups with jobs in the order of their turns, then idle groups.
+    /// Lists all groups, each with the units of GROUPRATE that it has taken. The groups with jobs come first, in the
+    /// order in which claims serve them. The idle groups follow.
     pub(in crate::model::queue) fn turns(
         &self,
     ) -> impl Iterator<Item = (&[u8], impl ExactSizeIterator<Item = &Taken>)> {
