@@ -185,8 +185,9 @@ pub enum StoredLimit<'a> {
 }
 
 impl<'a> StoredLimit<'a> {
-    /// Parses a string. The first byte identifies the algorithm. `expires_at`, the end of the key's TTL, shows whether
-    /// a plain number is a limit of ZRL.THROTTLE.
+    /// Parses a string. The first byte identifies the algorithm. A limit of ZRL.THROTTLE is a decimal number. Another
+    /// program's counter is also a decimal number. To distinguish them, this function uses `expires_at`, the end of the
+    /// key's TTL.
     pub fn parse(text: &'a [u8], expires_at: Option<Millis>) -> Result<StoredLimit<'a>, Foreign> {
         match text.first() {
             Some(b's') => Ring::parse(text).map(StoredLimit::Sliding),
@@ -257,8 +258,9 @@ trait Assessed {
     /// Returns the time until no unit is in use. For `is_settled`, see [`Assessed`].
     fn reset_after(&self, is_settled: bool) -> Millis;
 
-    /// Returns the change after which no stored unit is in use for longer than the call's window. Returns `None` if no
-    /// change is needed.
+    /// Returns the change that settles the limit (see [`Assessed`]). Returns `None` if no change is needed.
+    ///
+    /// If the window has not changed, LEAKY keeps a debt. Units of a debt can stay in use for longer than the window.
     fn settle(&self) -> Option<Update>;
 
     /// Returns the change that takes the units, the number of free units after the change, and the time at which the
@@ -292,8 +294,8 @@ trait Assessed {
         }
     }
 
-    /// Returns the verdict with the waits of the stored units as they are. A call that settles the limit (see
-    /// [`Assessed`]) may shorten these waits.
+    /// Returns the verdict without settling the limit (see [`Assessed`]). Settling can change `retry_after` and
+    /// `reset_after`.
     fn peek(&self) -> Verdict {
         self.verdict(false)
     }

@@ -12,7 +12,7 @@ use crate::model::chunks::NIL;
 /// subtracted with wrapping arithmetic.
 pub(super) type Total = u64;
 
-/// The [`Total`] of one member that has the same values as the previous row.
+/// A [`Total`] that counts one member and no heads.
 pub(super) const MEMBER: Total = 1 << 32;
 
 pub(super) fn members(total: Total) -> u32 {
