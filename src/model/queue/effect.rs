@@ -39,7 +39,8 @@ pub enum Change<'a> {
     },
     /// Changes the job with this ID.
     Job { id: &'a [u8], change: JobChange<'a> },
-    /// Forgets units of RATE and GROUPRATE that are available again, and limits the wait for taken units to one window.
+    /// Removes the units of RATE that are available again. Makes the other taken units available again after at most
+    /// one window. Does the same with the units of GROUPRATE, for a limited number of groups.
     SettleRate,
     /// Makes the `count` oldest dead letters ready. If `group` is a name, takes only dead letters of this group.
     Redrive { count: u64, group: Option<&'a [u8]> },

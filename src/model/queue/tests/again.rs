@@ -132,8 +132,8 @@ fn it_waits_through_nacks_and_leases_that_end() {
     assert_eq!(take(&mut pair, 25, 30).0, "two");
 }
 
-/// A job waits for its retry, and an earlier push with AGAIN waits for its end. A new push with AGAIN replaces the
-/// job's payload and the earlier push. So the job runs only once more.
+/// A failed job waits for its retry. An earlier push with AGAIN waits until this job is finished. A new push with AGAIN
+/// replaces the job's payload, and removes the earlier push. So the job runs only once more.
 #[test]
 fn a_job_that_waits_for_its_retry_takes_the_last_push() {
     let mut pair = Pair::new();
@@ -173,7 +173,8 @@ fn it_takes_the_place_of_a_job_that_dies_by_nack() {
     }
 }
 
-/// No command runs when the lease expires. So the upkeep replaces the dead letter with the job that AGAIN has pushed.
+/// The lease of a job's final attempt expires, and the job becomes a dead letter. No command runs at that time. So the
+/// upkeep replaces the dead letter with the push that waits behind it.
 #[test]
 fn it_takes_the_place_of_a_job_that_dies_at_the_end_of_its_lease() {
     let mut pair = Pair::new();
