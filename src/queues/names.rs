@@ -30,9 +30,9 @@ struct QueueNames {
     /// The queues of a dataset that this replica loads while it still serves the old dataset. `None` if there is no
     /// such dataset.
     async_loaded: Option<Vec<(i32, Name)>>,
-    /// Whether RENAME or MOVE has taken a queue from its old key, and the server has not sent the event of the new key
-    /// yet. If the new key holds no queue when this event comes, the flag stays true: another module may have moved the
-    /// queue again.
+    /// Whether RENAME or MOVE has taken a queue from its old key, and no later event has found a queue at a new key.
+    /// Before the server sends the event of the new key, another module may move the queue to a third key. Then the
+    /// event finds no queue, and the flag stays true.
     is_moving: bool,
     next_number: u64,
 }

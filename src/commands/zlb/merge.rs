@@ -5,8 +5,8 @@
 //! schema, including a board in `dest`. A missing board counts as empty. As in ZUNIONSTORE, `dest` is replaced, loses
 //! its TTL, and may be one of the sources. If a sum overflows, the command returns an error and changes nothing.
 //!
-//! The command adds the boards to the union one by one, in the order of the keys. With TIES FIRST, of two members with
-//! equal values, the first is the one whose values changed last at an earlier key.
+//! The command adds the boards to the union one by one, in the order of the keys. With TIES FIRST or LAST, this order
+//! decides ties. With TIES FIRST, a member ranks ahead of a tied member that got its final values from a later key.
 
 use crate::boards;
 use crate::commands::args::{Args, once};

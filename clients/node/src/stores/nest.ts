@@ -1,4 +1,4 @@
-/** A storage for @nestjs/throttler, which is not imported. */
+/** A storage for @nestjs/throttler. This file does not import that package. */
 
 import { connectionOf, type RedisClient } from "../connection.js";
 import { integer, milliseconds } from "../values.js";

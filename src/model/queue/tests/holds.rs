@@ -141,7 +141,8 @@ fn a_hold_goes_together_with_all_other_bounds() {
     assert_eq!(next(&mut pair, 40), ["a2"]);
 }
 
-/// Like a lease, a hold ends at a fixed time.
+/// A hold ends at a fixed time of the clock, as a lease does. So if the clock steps back, more time passes until the
+/// hold ends.
 #[test]
 fn a_hold_lasts_longer_when_the_clock_steps_back() {
     let mut pair = Pair::new();

@@ -272,8 +272,8 @@ impl Model {
         }
     }
 
-    /// Acts on a job as the upkeep does. If the job has expired, drops it. But if the job is recurring, moves it to its
-    /// next occurrence. Replaces a dead letter with the push with AGAIN that waits.
+    /// Does the upkeep's work for one job. If a push with AGAIN waits behind a dead letter, the push replaces the dead
+    /// letter. If a recurring job has expired, moves it to its next occurrence. If any other job has expired, drops it.
     pub fn expire(&mut self, now: u64, id: &[u8]) {
         let i = self.position(id).expect("a job");
         assert!(self.jobs[i].upkeep(&self.settings).is_some_and(|at| at <= now));
