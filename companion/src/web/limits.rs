@@ -100,7 +100,8 @@ fn number(info: &Value, field: &str) -> Option<u64> {
     reply::pairs(info).iter().find(|(name, _)| name == field).and_then(|(_, value)| reply::count(value))
 }
 
-/// Draws a chart of the units in use, until no unit is in use. The chart assumes that no call takes more units.
+/// Draws a chart of the units in use. The chart begins now, and ends when all units are available again. It assumes
+/// that no call takes more units.
 fn in_use(info: &Value, moments: &[Moment], now_ms: u64) -> Markup {
     let Some(end_ms) = number(info, "all_available_ms").filter(|end_ms| *end_ms > now_ms) else { return html! {} };
     let units = number(info, "units").unwrap_or_default() as f64;

@@ -51,10 +51,9 @@ impl TreeId {
     pub const OF_LEASES: [TreeId; 4] =
         [TreeId::Claimed, TreeId::ClaimedLast, TreeId::ClaimedBackoff, TreeId::ClaimedRecurring];
 
-    /// Returns two states of a job in this tree: the state before [`JobNode::time`], and the state from this time on.
-    /// The first state is also the stored state. A job in [`TreeId::ClaimedBackoff`] or [`TreeId::ClaimedRecurring`] is
-    /// an exception: at this time, it becomes delayed. It has the second state from
-    /// [`Job::back_at`](super::job::Job::back_at) on.
+    /// Returns two states of a job in this tree: the state before [`JobNode::time`], and the state from
+    /// [`Job::back_at`](super::job::Job::back_at) on. The first state is also the stored state. Between the two times,
+    /// the job is delayed. The two times differ only in [`TreeId::ClaimedBackoff`] and [`TreeId::ClaimedRecurring`].
     pub fn states(self) -> (State, State) {
         match self {
             TreeId::Ready => (State::Ready, State::Ready),
@@ -88,8 +87,8 @@ impl TreeId {
     }
 }
 
-/// The roots of ten trees, one for each [`TreeId`]. The trees contain the jobs without a group, the jobs of one group,
-/// or all jobs with a group.
+/// The roots of ten trees, one for each [`TreeId`]. A queue has one `Roots` for the jobs without a group, and one for
+/// each group. If it has groups, it also has one `Roots` for all jobs with a group.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Roots([u32; 10]);
 

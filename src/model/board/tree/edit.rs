@@ -37,9 +37,9 @@ impl Tree {
         self.rebalance(leaf, names);
     }
 
-    /// The row at `position` gets the values `words`. Returns its new index in its leaf. Returns `None` if the row is
-    /// or becomes the first or last row of the leaf, because it may then belong in another leaf. `before` has the same
-    /// meaning as in [`Tree::seek`].
+    /// Returns the index that the row at `position` would have in its leaf if its values were `words`. Returns `None`
+    /// if the row is the first or the last row of the leaf, or would become one of them. In these cases, the caller
+    /// must remove the row and insert it again. `before` has the same meaning as in [`Tree::seek`].
     pub(in super::super) fn seek_near(
         &self,
         position: Position,
@@ -71,8 +71,9 @@ impl Tree {
     }
 
     /// Updates the totals of members and heads after a row was inserted at `position`, or before it is removed. `apply`
-    /// adds for an insertion, and subtracts for a removal. A *head* is the first of the rows with the same words. So an
-    /// inserted head takes the place of the earlier head, and the row after a removed head may become a head.
+    /// adds for an insertion, and subtracts for a removal. A *head* is the first of the rows with the same words. If a
+    /// row is inserted before a head with the same words, only the new row is a head. If a head is removed, the next
+    /// row with the same words becomes a head.
     fn count(&mut self, position: Position, apply: fn(Total, Total) -> Total) {
         let row = self.cursor(position);
         let is_head = row.before().is_none_or(|before| before.words() != row.words());
@@ -176,7 +177,8 @@ impl Tree {
         }
     }
 
-    /// Sets the leaf of this node's members, or the parent of its children, to this node. Begins at index `from`.
+    /// If the node is a leaf, stores `node_id` as the leaf of each of its members. Otherwise, stores it as the parent
+    /// of each of the node's children. Skips the rows before index `from`.
     fn adopt(&mut self, node_id: u32, from: usize, names: &mut Names) {
         for at in from..self.nodes[node_id].len() {
             let node = &self.nodes[node_id];
