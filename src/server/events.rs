@@ -95,8 +95,8 @@ pub struct Classes(c_int);
 
 impl Classes {
     pub const NONE: Classes = Classes(0);
-    /// The classes of generic, expired and evicted events. These events tell when a key is removed, and when another
-    /// value gets the key's name.
+    /// The classes of generic, expired and evicted events. The server sends such an event when a key is deleted,
+    /// renamed, moved, copied or restored, when it expires, and when it is evicted.
     pub const KEYS: Classes =
         Classes(raw::REDISMODULE_NOTIFY_GENERIC | raw::REDISMODULE_NOTIFY_EXPIRED | raw::REDISMODULE_NOTIFY_EVICTED);
     /// The classes of [`KEYS`](Classes::KEYS), and the class of sorted set events.

@@ -55,7 +55,10 @@ export function codeOf(error: Error): string | undefined {
 /** Whether the server refuses the command for now, although it is the right server for the key. */
 export const isRefusal = (error: Error): boolean => REFUSALS.has(codeOf(error) ?? "");
 
-/** Texts of permanent `ERR` errors. Other texts are from a proxy, or from a server that accepts no more clients. */
+/**
+ * Matches permanent `ERR` errors. All other `ERR` errors count as temporary, for example
+ * `ERR max number of clients reached`.
+ */
 const LASTING = /^ERR (unknown |wrong number |syntax error|invalid |value |the |DB index|numkeys|a key |PRECISION )/i;
 
 /** Whether the error is temporary. For example, the connection was lost, or the server is loading its data. */

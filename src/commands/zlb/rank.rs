@@ -6,7 +6,7 @@
 //! |---------------|---|---|---|---|----------------------------------------|
 //! | plain         | 0 | 1 | 2 | 3 | the member's position                  |
 //! | `COMPETITION` | 0 | 1 | 1 | 3 | the number of better members           |
-//! | `DENSE`       | 0 | 1 | 1 | 2 | the number of better tuples            |
+//! | `DENSE`       | 0 | 1 | 1 | 2 | the number of different better values  |
 
 use super::{RANKING, reply_rank, shared_ranking};
 use crate::commands::args::{Args, once};

@@ -34,8 +34,9 @@ pub enum TrackingState {
     Dirty(Millis),
 }
 
-/// [`Database::overdue`] counts the due sets in at most this number of blocks. For an estimate, it then reads at most
-/// this number of blocks again. Both together take some tens of µs.
+/// [`Database::overdue`] counts the due sets in at most this number of blocks. If more blocks have due sets, it also
+/// reads a sample of all blocks, and estimates the number of due sets from it. The sample has at most this number of
+/// blocks. Both steps together take some tens of µs.
 const SAMPLE: usize = 256;
 
 #[derive(Clone, Copy)]

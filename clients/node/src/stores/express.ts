@@ -1,4 +1,4 @@
-/** A store for express-rate-limit, which is not imported. */
+/** A store for the package express-rate-limit. This file does not import the package. */
 
 import type { RedisClient } from "../connection.js";
 import type { Limiter } from "../limiter.js";
@@ -27,7 +27,10 @@ interface Recent {
 
 const MANY = 1e15;
 
-/** The most keys whose hits are remembered for `decrement`. Forgets the least recently hit key first. */
+/**
+ * The maximum number of keys whose hits the store remembers for `decrement`. If there are more keys, the store forgets
+ * the key whose last hit is the oldest.
+ */
 const KEYS = 10_000;
 
 /**

@@ -23,8 +23,8 @@ def rate_limit(
     """Returns a dependency that raises 429 if a limiter denies. `key(request)` returns the key of the client, or None
     if the request is not limited.
 
-    The value of the dependency is the check, for example for a refund. If a route returns its own Response or raises,
-    the header fields are lost, unless the application has a middleware of `zeitset.asgi`:
+    The dependency returns the result of the check. With this result, a route can refund the units. If a route returns
+    its own Response or raises, the header fields are lost, unless the application has a middleware of `zeitset.asgi`:
     `app.add_middleware(RateLimitHeaders)`.
     """
     asked = as_list(limiters, cost)
