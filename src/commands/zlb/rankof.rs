@@ -1,8 +1,9 @@
 //! `ZLB.RANKOF key value ...`
 //!
-//! Returns the position that a new member with these values would get. The position is after all members with equal
-//! values. With TIES LAST, the position is before these members. The command ignores KEEP. If the key is missing, the
-//! position is 0.
+//! Returns the position that a new member with these values would get. With TIES LAST, the member that reached its
+//! values last is ahead of members with equal values. So the new member would be ahead of all of them. With TIES FIRST
+//! or NAME, the new member would be behind all of them. The command ignores KEEP. If the key is missing, the position
+//! is 0.
 
 use super::value;
 use crate::commands::args::Args;

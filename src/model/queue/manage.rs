@@ -23,7 +23,7 @@ impl Queue {
     /// Changes the due time or the priority of a waiting job. `None` keeps the value. Returns `None` if the job is
     /// missing, claimed or a dead letter, and `Some(None)` if nothing changes. O(log n).
     ///
-    /// If the job's lease has expired, the token of that lease stays valid.
+    /// A waiting job can have an expired lease. The token of that lease stays valid for ACK and NACK.
     pub fn reschedule<'a>(
         &mut self,
         now: Millis,

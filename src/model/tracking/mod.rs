@@ -241,8 +241,12 @@ impl Tracking {
 
 /// The timer.
 impl Tracking {
-    /// Returns how to change the timer after a command or an event. Arms the timer for the next due set if this set is
-    /// due within the [`HORIZON`] and before the timer fires. If [`Need::sweeps`] is false, changes nothing.
+    /// Returns the request to the timer after a command or an event. By default, the request leaves the timer
+    /// unchanged. The request arms the timer for the visit to the next due set if all of these are true:
+    ///
+    /// - The visit is due within the [`HORIZON`].
+    /// - The timer is not armed, or would fire later than the visit is due.
+    /// - [`Need::sweeps`] is true.
     pub fn after_change(&mut self, now: Millis, need: impl FnOnce() -> Need) -> Alarm {
         self.observe(now);
         let delay = self.next_due().and_then(|due| self.delay(now, due));

@@ -81,7 +81,7 @@ impl Groups {
     }
 }
 
-/// If the job has a group, returns the groups of the queue and the number of the job's [`Member`].
+/// If the job has a group, returns the groups of the queue and the index of the job's [`Member`].
 fn membership<'a>(groups: &'a mut Option<Box<Groups>>, job: &Job) -> Option<(&'a mut Groups, u32)> {
     let member = job.member();
     groups.as_deref_mut().filter(|_| member != NIL).map(|groups| (groups, member))
@@ -183,8 +183,8 @@ impl Queue {
         held_until.is_some()
     }
 
-    /// If the job has a group, adds its [`Member`] to a tree that spans all groups. This tree has the same `TreeId` as
-    /// the job's tree in its group.
+    /// If the job has a group, adds the job's [`Member`] to one of the trees that contain the jobs of all groups. The
+    /// `TreeId` in the job's node selects the tree.
     pub(in crate::model::queue) fn link_member(&mut self, slot: u32) {
         let Some((groups, member)) = membership(&mut self.groups, &self.jobs[slot]) else { return };
         groups.members[member].node = self.jobs[slot].node.clone();
