@@ -46,8 +46,8 @@ impl Firsts {
         self.by_time.insert((due, number), Arc::clone(first));
     }
 
-    /// Returns the earliest due time of all jobs, or `None` if no job waits. Also updates the outdated entries at the
-    /// beginning of the list.
+    /// Returns the earliest due time of the jobs of all queues, or `None` if no job is or will be ready. Also moves the
+    /// outdated entries at the beginning of `by_time` to their current due times.
     fn earliest(&mut self) -> Option<Millis> {
         loop {
             let (&(entered, number), first) = self.by_time.first_key_value()?;

@@ -48,8 +48,9 @@ impl Number {
 /// once while it is loaded, before it creates data types and timers. If this function returns an error, the module must
 /// refuse to load.
 ///
-/// If a module has loaded with an invalid setting, the server unloads it. If data types or armed timers prevent this,
-/// Redis from 7.2 and every Valkey exit.
+/// After a module is loaded, the server checks the module's settings. If a setting is invalid or unknown, the server
+/// unloads the module. A module with data types or armed timers cannot be unloaded. Redis 7.2 and later, and all
+/// versions of Valkey, crash when they try to unload such a module.
 pub fn register(ctx: &mut Context, flags: &[&'static Flag], numbers: &[&'static Number]) -> Result<(), &'static str> {
     let of_crate = redis_module::Context::new(ctx.as_ptr().cast());
     // The server prefixes each name with the module's name and a dot.

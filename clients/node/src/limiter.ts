@@ -34,9 +34,9 @@ export interface LimiterOptions {
    */
   readonly remember?: boolean;
   /**
-   * The most units to take ahead in one call. The limiter hands them out without asking the server, for at most a
-   * hundredth of the window. If one limiter of a key has this option, all limiters of this key need it. For
-   * `"sliding"` only. `close()` refunds unused units.
+   * The most units to take ahead in one call. The limiter hands out these units later, without asking the server. A
+   * hundredth of the window after the call, the limiter refunds the units that are left. `close()` refunds them at
+   * once. If one limiter of a key has this option, all limiters of this key need it. For `"sliding"` only.
    */
   readonly ahead?: number;
 }

@@ -57,7 +57,8 @@ class BoardCalls:
         best: bool = False,
     ) -> Call[int | None]:
         """Sets the values of a member. With `best`, sets them only if they are better than the member's values.
-        Returns the member's rank, or None if the member is not on the board."""
+        Returns the member's rank. If KEEP removes the member from the board, returns None. If `only` is
+        `"present"` and the member is not on the board, changes nothing and returns None."""
         args: tuple[Word, ...] = ("ZLB.SET", self.key, *_options(only, best), "WITHRANK", encoded(member), *self._row(values))
         return Call(args, lambda reply: optional_int(reply[1]))
 
