@@ -244,9 +244,9 @@ impl<'k> ExpiringSet<'k, Writing> {
         (ctx, Removed { gone, first: None, is_marked: false, events })
     }
 
-    /// Completes the changes: sets the key's TTL by the set's highest score (the marker), replicates the changes,
-    /// signals WATCH and client-side caching, and sends the keyspace events. If neither the members nor the TTL change,
-    /// only closes the key.
+    /// Completes the changes: restores the marker, replicates the changes, signals WATCH and client-side caching, and
+    /// sends the keyspace events. The marker is a TTL that depends on the set's highest score. If neither the members
+    /// nor the TTL change, only closes the key.
     pub fn commit(mut self) -> &'k mut Context {
         let off = self.highest_now().filter(|&highest| !marker::holds(highest, self.ttl_now()));
         let expires = off.and_then(marker::of);

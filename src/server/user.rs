@@ -30,12 +30,13 @@ impl Context {
         unsafe { OwnedStr::from_raw(api!(RedisModule_GetClientUserNameById(self.as_ptr(), client))) }
     }
 
-    /// Returns an error if the caller's ACL does not allow RESTORE on this key. The module's commands that can store
-    /// any value in a key call this function.
+    /// On Redis 7.0, returns an error if the caller's ACL does not allow RESTORE on this key. ZLB.APPLY and ZQ.APPLY
+    /// call this function, because they can store any value in a key, as RESTORE can.
     ///
-    /// Redis from 7.2 checks the categories of a command by itself, so this function does nothing there. Redis 7.0 has
-    /// no categories for commands of modules. So on Redis 7.0, this function calls RESTORE with the caller's rights,
-    /// and with an invalid TTL, so that RESTORE stores nothing.
+    /// The function calls RESTORE with the caller's rights. The TTL is invalid, so RESTORE stores nothing.
+    ///
+    /// On Redis 7.2 and later, the function does nothing. There, the two commands have the ACL category `@dangerous`,
+    /// and the server checks it. On Redis 7.0, a module's commands cannot have categories.
     pub fn check_right_to_restore(&self, key: Str<'_>) -> Result<(), Error> {
         if has_api!(RedisModule_SetCommandACLCategories) || self.is_replayed() {
             return Ok(());

@@ -64,9 +64,9 @@ impl Board {
         })
     }
 
-    /// Returns the position that a new member with these values would get (RANKOF). With TIES LAST, the new
-    /// member is better than all members with equal values. With TIES FIRST or NAME, it is worse than these members.
-    /// Ignores KEEP. O(log n).
+    /// Returns the position that a new member with these values would get (RANKOF). With TIES FIRST or NAME, it is
+    /// behind all members with equal values. With TIES LAST, it is ahead of them, because this option ranks the latest
+    /// of these members first. Ignores KEEP. O(log n).
     ///
     /// # Errors
     /// [`BoardError::ValueCount`], [`BoardError::WrongKind`], [`BoardError::NotFinite`].

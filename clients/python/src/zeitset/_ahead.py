@@ -72,7 +72,7 @@ class Ahead:
         self.clear()
 
     def clear(self) -> None:
-        """Forgets all units. Replaces the lock: a forked process cannot acquire it if another thread held it."""
+        """Forgets all units. Also replaces the lock: at a fork, another thread of the parent process may hold it."""
         self._lock = Lock()
         self._stocks.clear()
         self._refunds.clear()
