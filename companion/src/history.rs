@@ -24,7 +24,7 @@ const OF_SERVER: [&str; 18] = [
 /// The names of a queue's values in charts.
 const OF_QUEUE: [&str; 8] = ["ready", "delayed", "claimed", "dead", "wait", "pushed", "acked", "nacked"];
 
-/// Values over time, by name.
+/// A series of points. Each point has a time and one value for each of `names`.
 pub struct History<const FIGURES: usize> {
     names: [&'static str; FIGURES],
     /// The time of each point in Unix ms, and its values in the order of `names`. An unknown value is NaN.
@@ -142,8 +142,8 @@ impl<const FIGURES: usize> History<FIGURES> {
         self.points.back().map(|(at_ms, _)| *at_ms)
     }
 
-    /// Adds a point that marks a gap, `later` after the newest point. Does nothing if the newest point already marks a
-    /// gap.
+    /// Adds a point whose values are all NaN. This point marks a gap. The point's time is the newest point's time plus
+    /// `later`. Does nothing if the newest point already marks a gap.
     fn miss(&mut self, later: Duration) {
         if let Some((at_ms, values)) = self.points.back()
             && !values.iter().all(|value| value.is_nan())

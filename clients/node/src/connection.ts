@@ -28,8 +28,11 @@ export type Reply =
   | { readonly [name: string]: Reply };
 
 /**
- * The types in replies. `text`: bulk strings are strings. `bytes`: bulk strings are buffers. `exact`: integers are
- * strings if the client would round integers beyond 2^53.
+ * The types in replies:
+ * - `text`: bulk strings are strings.
+ * - `bytes`: bulk strings are buffers.
+ * - `exact`: node-redis returns integers as strings, because it would round numbers beyond 2^53. For ioredis, `exact`
+ *   is the same as `text`.
  */
 export type Format = "text" | "bytes" | "exact";
 
@@ -278,7 +281,7 @@ function closed(client: NodeRedis): void {
 
 interface IoRedisCommand {
   keys?: readonly string[];
-  /** Returns the bytes for the socket. */
+  /** Returns the encoded command, which ioredis writes to the socket. */
   toWritable(...args: unknown[]): unknown;
 }
 
