@@ -10,7 +10,7 @@ pub struct Args<'a> {
     rest: &'a [Str<'a>],
 }
 
-/// Returns `now` plus `duration`, or an error if that time is too late.
+/// Returns `now` plus `duration`, or an error if the sum exceeds [`time::MAX`].
 pub fn after(now: Millis, duration: Millis) -> Result<Millis, Error> {
     time::after(now, duration).ok_or(Error::TooFar)
 }
@@ -54,8 +54,8 @@ impl<'a> Args<'a> {
         Ok(first)
     }
 
-    /// Parses `numkeys key [key ...]` and returns the keys. After the keys, `behind` arguments for each key and `then`
-    /// more arguments must follow. If fewer follow, returns an error. The error texts are those of ZMPOP and EVAL.
+    /// Parses `numkeys key [key ...]` and returns the keys. Returns an error if fewer than `numkeys * behind + then`
+    /// arguments follow the keys. The error texts are those of ZMPOP and EVAL.
     pub fn keys(&mut self, behind: usize, then: usize) -> Result<&'a [Str<'a>], Error> {
         let numkeys = integer(self.string()?.bytes()).filter(|&numkeys| numkeys > 0).ok_or(Error::NumKeys)?;
         let most = self.rest.len().saturating_sub(then) / (1 + behind);
@@ -109,7 +109,7 @@ impl<'a> Args<'a> {
         self.string().map_err(|_| Error::Syntax)
     }
 
-    /// Parses a claim's token. Accepts any integer. An integer that no claim returned matches no job.
+    /// Parses a claim's token. Accepts any integer. A wrong token matches no job.
     pub fn token(&mut self) -> Result<u64, Error> {
         let token = integer(self.string()?.bytes()).ok_or(Error::NotAnInteger)?;
         Ok(u64::try_from(token).unwrap_or(0))
@@ -200,7 +200,8 @@ impl<'a> Args<'a> {
     }
 }
 
-/// Parses a decimal integer as the server does: an optional minus, then digits, without blanks, plus or leading zeros.
+/// Parses a decimal integer as the server does: an optional `-`, then digits. Rejects blanks, a leading `+` and leading
+/// zeros.
 fn integer(text: &[u8]) -> Option<i64> {
     let (negative, number) = match text {
         [b'-', number @ ..] => (true, number),

@@ -1,4 +1,5 @@
-//! The real redis-cli, which reads commands from a pipe. Its output is what a reader of the documentation gets.
+//! The real redis-cli, which reads commands from a pipe. The tests of the documentation compare its output with the
+//! pages.
 
 use crate::patience::PATIENCE;
 use crate::server::Server;

@@ -27,10 +27,10 @@ pub enum Kind {
 /// The order of members with equal values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Ties {
-    /// The member that reached these values first is better.
+    /// Of two members with equal values, the member that reached the values first is better.
     #[default]
     First,
-    /// The member that reached these values last is better.
+    /// Of two members with equal values, the member that reached the values last is better.
     Last,
     /// The bytewise smaller name is better.
     Name,

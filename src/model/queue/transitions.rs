@@ -24,7 +24,8 @@ pub enum Attempt {
     Counts,
     /// FREE: the attempt does not count.
     Free,
-    /// The job is recurring (EVERY) and has no attempt left. It waits for its next due time, with 0 attempts.
+    /// The job is recurring (EVERY) and has no attempt left. Its count of attempts is reset to 0. It waits for its next
+    /// due time.
     Last,
 }
 
@@ -39,8 +40,11 @@ impl Queue {
     }
 
     /// Carries out a push. `auto` is the new job's ID if the queue generated it. `same` is the slot of an old job with
-    /// this ID. The push replaces the old job. But with `again`, the push changes an old job that waits. If the old job
-    /// is claimed, the push with `again` waits until the claim ends.
+    /// this ID. Without `again`, the new job replaces the old job. With `again`, the state of the old job decides:
+    ///
+    /// - Ready or delayed: the old job gets the payload and the TTL of the push.
+    /// - Claimed: the push waits until the claim ends.
+    /// - Dead: the new job replaces the old job.
     pub(super) fn enter(&mut self, at: Millis, new: &NewJob<'_>, auto: Option<AutoId>, again: bool, same: Option<u32>) {
         match same.filter(|_| again).map(|slot| (slot, self.state_of(slot, at))) {
             Some((slot, State::Claimed)) => return self.follow(slot, new),
