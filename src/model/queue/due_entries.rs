@@ -93,7 +93,8 @@ impl Queue {
         }
     }
 
-    /// Returns [`DueEntry::of_all_groups`] for each [`DueEntry`] that a job needs. Empty if the job needs none.
+    /// Returns a list with one element for each [`DueEntry`] that a job needs. The element is the entry's value of
+    /// [`DueEntry::of_all_groups`].
     fn entries(&self, slot: u32) -> &'static [bool] {
         let job = &self.jobs[slot];
         match (job.node.tree.second(), job.member()) {

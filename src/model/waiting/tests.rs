@@ -26,7 +26,8 @@ const DAY: Millis = 86_400_000;
 const PATIENCE: Millis = WAKE_TIMEOUT + STEP + 1100;
 /// After a disturbance, such as a step of the clock, timers can be inexact for this long.
 const CALM: Millis = 5000;
-/// The largest delay of an exact timer. It is not 0, because the clock moves while the server checks its clients.
+/// The maximum time that a client waits for a job that it could claim, if no disturbance occurs during the wait or in
+/// the `CALM` ms before it. The time is not 0, because the clock moves while the server checks its clients.
 const EXACT: Millis = 40;
 
 struct Client {
@@ -630,7 +631,8 @@ fn a_clock_that_goes_back_and_returns_between_two_ticks_delays_a_client_until_th
     assert_eq!((world.served, world.timer.is_none()), (1, true));
 }
 
-/// With thousands of waiting clients, a change causes one check for each client that it serves, and at most one more.
+/// Thousands of clients wait for a queue, and `n` jobs are pushed. Then `n` clients are served, and the queue is
+/// checked at most `n + 1` times.
 #[test]
 fn a_push_costs_as_many_checks_as_clients_it_serves() {
     const CLIENTS: u64 = 10_000;
