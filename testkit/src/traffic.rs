@@ -224,7 +224,8 @@ impl Traffic {
         }
     }
 
-    /// Returns a plain command, usually on a key of the module.
+    /// Returns a command of the server itself, such as DEL. Usually, the module's commands use the key of this command,
+    /// too.
     pub fn native(&mut self, now: i64) -> String {
         let (key, other, member) = (self.any_key(), self.any_key(), self.member());
         let set = self.one(&SETS);

@@ -293,12 +293,16 @@ export class Worker<T = any> extends EventEmitter<WorkerEvents<T>> {
   }
 
   /**
-   * Lets the pumps claim jobs. For each free slot, the worker can start one job without exceeding `concurrency`.
+   * Divides the free slots among the pumps, and lets the pumps claim jobs. A free slot is room for one more job within
+   * `concurrency`.
    *
-   * A pump is drained if its last claim has emptied its queues. The pumps that are not drained share the free slots.
-   * While there is such a pump, a drained pump takes part only if its last claim was at least `ASK_AGAIN_MS` ago. If
-   * free slots are left, the drained pumps share them, and claim with BLOCK. Each of them claims at least one job. So
-   * these pumps may together claim more jobs than there are free slots.
+   * A pump is drained if its last claim has emptied its queues. First, each pump that is not drained gets a share of
+   * the free slots. A drained pump gets a share only if another pump is not drained, and only if `ASK_AGAIN_MS` have
+   * passed since the last claim of the drained pump.
+   *
+   * If free slots are left, the drained pumps share them, and claim with BLOCK. With `burst`, no pump claims with
+   * BLOCK. A claim with BLOCK is for at least one job. So these claims together may return more jobs than there are
+   * free slots.
    */
   #share(): void {
     const isWorking = this.#phase === "working";

@@ -21,7 +21,8 @@ pub async fn page(app: &App, place: &str, title: &str, body: Markup) -> Markup {
     whole(app, place, title, body, Some(REFRESH_MS)).await
 }
 
-/// Returns a page that the script does not reload, because the response to a form cannot be requested again.
+/// Returns a page that is the response to a submitted form. The script in the browser (`live.js`) does not reload this
+/// page, because only a POST returns it, and the script sends only GET requests.
 pub async fn still(app: &App, place: &str, title: &str, body: Markup) -> Markup {
     whole(app, place, title, body, None).await
 }

@@ -1,10 +1,12 @@
 //! `ZQ.CLEAN key READY | DELAYED | DEAD [OLDER duration] [GROUP name] [COUNT n]`
 //!
-//! Removes jobs that are in the given state, oldest first, at most COUNT (default 1,000). To remove all of them, repeat
-//! the call until it returns 0. With GROUP, removes only jobs of that group. With OLDER, removes only jobs that have
-//! been in the state for at least that long. Ready and delayed jobs are in the
-//! order of their due times, so an old job may stand behind young ones. If the first 3,000 jobs are too young, the call
-//! returns an error.
+//! Removes up to COUNT jobs (default 1,000) that are in the given state. Checks ready and delayed jobs in the order of
+//! their due times, and dead letters in the order in which they became dead letters. To remove all jobs in the state,
+//! repeat the call until it returns 0.
+//!
+//! With GROUP, removes only jobs of that group. With OLDER, removes only jobs that have been in the state for at least
+//! that long, and skips younger jobs. A call skips at most 3,000 jobs. If the call reaches this limit before it finds a
+//! job to remove, and more jobs remain, it returns an error.
 
 use crate::commands::args::{Args, Keyword, once};
 use crate::error::Error;
