@@ -246,8 +246,10 @@ impl Tracker {
         set_timer(ctx, self.tracking.at_cron(context::now(), need(ctx, hurries)));
     }
 
-    /// Stops tracking the sets in slots that are moving to this server, and returns when time is up. If no such set is
-    /// left, and the move of some slots has ended, begins a scan, which finds the sets in these slots.
+    /// Stops tracking the sets in the slots of `arriving`. Returns early if time is up.
+    ///
+    /// If none of these sets is tracked any more, removes the slots in `arrived` from `arriving` and from `arrived`. If
+    /// slots were removed, begins a scan, which finds the sets in these slots.
     fn forget_on(&mut self, is_time_up: impl Fn() -> bool) {
         let Tracker { tracking, arriving, arrived, scan, .. } = self;
         while tracking.is_forgetting() && !is_time_up() {

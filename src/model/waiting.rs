@@ -84,8 +84,8 @@ struct WaitedKey<K> {
     woken: Option<WokenClient>,
     /// The time of the key's next check, unless a command changes its queue earlier.
     next: Option<Millis>,
-    /// Other keys, to check again when this key has no job left. Each of them has woken a client, which first waits for
-    /// this key ([`Waiting::wait_behind`]).
+    /// The other keys that become due when a check of this key wakes no client. Each of them has woken a client that
+    /// waits for its turn at this key ([`Waiting::wait_behind`]).
     behind: BTreeSet<K>,
 }
 
@@ -210,8 +210,8 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
     }
 
     /// Records that `client` must wait, because `key` has woken an earlier client. `behind` contains the keys that
-    /// `client` tries after `key`. If a key in `behind` has woken `client`, the module checks that key again when
-    /// a check of `key` wakes no client.
+    /// `client` tries after `key`. Each key in `behind` that has woken `client` is recorded with `key`. When a later
+    /// check of `key` wakes no client, the recorded keys become due.
     pub fn wait_behind(&mut self, key: &K, behind: &[K], client: Client) {
         let behind: Vec<_> = behind.iter().filter(|behind| self.is_woken(behind, client)).cloned().collect();
         if let Some(entry) = self.keys.get_mut(key) {
@@ -270,7 +270,8 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
         if self.paused { Vec::new() } else { self.take_due(now) }
     }
 
-    /// Returns at most [`BATCH`] due keys. Schedules another check of each key, in case this check fails.
+    /// Returns at most [`BATCH`] due keys, which the caller must check. Also schedules a check of each key after
+    /// [`WAKE_TIMEOUT`], in case the caller's check fails.
     fn take_due(&mut self, now: Millis) -> Vec<K> {
         let mut due = Vec::new();
         while due.len() < BATCH && self.is_due(now) {

@@ -40,10 +40,10 @@ class Worker:
     `queues` may be a dictionary of queues and their handlers: `Worker(r, {"mails": send, "reports": make})`. The worker
     serves the queues in this order, unless a cluster has them in different slots. `shards`: the number of shards of
     each queue. `lease`: if a worker crashes, its jobs are due again after this time. `grace`: how long handlers may
-    still run after the worker was told to stop. `timeout`: how long a handler may run before its job fails, or a
-    function that returns this time for a job. `backoff`: the first and the longest wait after a failure, for queues
-    without a BACKOFF. `on_start` is called (and awaited) before the first claim, and `on_stop` at the end. `clock`: a
-    `Clock` of `zeitset.testing`. `telemetry`: an `OpenTelemetry` of `zeitset.otel`.
+    still run after the worker was told to stop. `timeout`: how long a handler may run before its job fails. It
+    may also be a function that takes a job and returns this time. `backoff`: the first and the longest wait after a
+    failure, for queues without a BACKOFF. `on_start` is called (and awaited) before the first claim, and `on_stop` at
+    the end. `clock`: a `Clock` of `zeitset.testing`. `telemetry`: an `OpenTelemetry` of `zeitset.otel`.
     """
 
     def __init__(

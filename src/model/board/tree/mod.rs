@@ -121,7 +121,7 @@ impl Tree {
         members(self.total)
     }
 
-    /// Returns the number of distinct tuples.
+    /// Returns the number of distinct tuples of values.
     pub(super) fn distinct(&self) -> u32 {
         heads(self.total)
     }
@@ -188,7 +188,7 @@ impl Tree {
         u64::from(members(self.total_before(position.leaf))) + position.at as u64
     }
 
-    /// Returns the number of distinct tuples that are better than the row at `position`. O(log n).
+    /// Returns how many distinct tuples of values are better than the row at `position`. O(log n).
     pub(super) fn dense_rank(&self, position: Position) -> u64 {
         let before = heads(self.total_before(position.leaf));
         u64::from((before + self.heads_of(position.leaf, position.at + 1)).saturating_sub(1))
