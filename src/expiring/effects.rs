@@ -116,8 +116,8 @@ fn score_text(score: f64) -> OwnedStr {
 
 /// Publishes a message for each removed member of the set, if `zeitset.announce-members` is on. The channel names the
 /// database and key, and the message is the member. Publishing runs no code of other modules, so the caller may keep
-/// the set open. The sweeper calls this function after each chunk of removed members, so that the time for publishing
-/// is part of the slice.
+/// the set open. The sweeper calls this function after each chunk of removed members, and then checks whether its time
+/// limit is reached. So the time for publishing counts towards this limit.
 pub(super) fn announce_members(ctx: &Context, name: Str<'_>, gone: &[Element]) {
     if gone.is_empty() || !config::ANNOUNCE_MEMBERS.get() {
         return;

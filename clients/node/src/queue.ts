@@ -13,9 +13,9 @@ export interface QueueOptions<T> {
   /** An `OpenTelemetry` of zeitset/otel. */
   readonly telemetry?: Telemetry | undefined;
   /**
-   * The number of keys that hold the jobs, from 1 to 1,024: `{mails:0}`, `{mails:1}` … The nodes of a cluster share
-   * these keys. A hash of a job's group selects its key. If the job has no group, a hash of its id selects the key. All
-   * clients need the same number.
+   * The number of keys that hold the jobs, from 1 to 1,024: `{mails:0}`, `{mails:1}` … In a cluster, these keys are
+   * distributed over the nodes. A hash of a job's group selects its key. If the job has no group, a hash of its id
+   * selects the key. All clients need the same number.
    */
   readonly shards?: number | undefined;
 }

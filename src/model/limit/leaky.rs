@@ -176,7 +176,8 @@ impl Leaky {
         wait.min(time::MAX - self.call.now)
     }
 
-    /// Returns how many units are free. `parts` is the level ([`Leaky::parts`]). Debts are rounded up to whole units.
+    /// Returns the number of free units, rounded down. `parts` is the level ([`Leaky::parts`]). If the level is above
+    /// that of a full bucket, the number is negative.
     fn remaining_at(&self, parts: u128) -> i64 {
         match self.room().checked_sub(parts) {
             Some(room) => match u64::try_from(room) {

@@ -109,8 +109,10 @@ impl Sliding<'_> {
         if is_settled { self.until } else { time::MAX }
     }
 
-    /// Returns the change that takes `more` units, which become available again at [`until`](Sliding::until). If other
-    /// units would become available later, they also become available at this time.
+    /// Returns the change that takes `more` units, and settles the limit ([`Assessed`]). The new units become available
+    /// again at [`until`](Sliding::until). Some stored units would become available later than `until`, because a call
+    /// with a longer window took them, or because the clock has stepped back since. After the change, these units also
+    /// become available at `until`.
     fn put(&self, more: u64) -> Update {
         let (until, policy) = (self.until, &self.call.policy);
         let lifetime = Lifetime::lingering(until, policy.window);

@@ -37,7 +37,7 @@ export class Link {
 
   constructor(
     private readonly place: Place,
-    /** A key of the hash slot whose jobs are claimed. */
+    /** One of the keys of the queues. In a cluster, the hash slot of this key determines the node to connect to. */
     private readonly key: string,
     private readonly leaseMs: number,
   ) {}
