@@ -12,8 +12,8 @@
 //! about 10 bytes.
 //!
 //! [`Index::hash`] is keyed (SipHash with a random key for each table), so no client can choose colliding names. The
-//! tracker of expiring sets passes a faster hash with a random seed, because every event of a key needs one. Nothing
-//! that is stored, compared or replicated depends on a hash.
+//! tracker of expiring sets handles many keyspace events, and hashes the key of each. So it passes a faster hash with a
+//! random seed. Nothing that is stored, compared or replicated depends on a hash.
 
 use std::hash::{BuildHasher, RandomState};
 

@@ -98,8 +98,8 @@ export class Pump<T> {
   }
 
   /**
-   * The number of outcomes that the pump has failed to report, and reports again. The worker still holds their jobs,
-   * which count towards `concurrency`.
+   * The number of outcomes that are to be reported again, because a report failed. The worker still holds the jobs of
+   * these outcomes. These jobs count towards `concurrency`.
    */
   get repeated(): number {
     return this.#unreported.filter((outcome) => outcome.isRepeated).length;
@@ -313,8 +313,9 @@ export class Pump<T> {
   }
 
   /**
-   * Ends the pump's own connection, and forgets which nodes have the slots. If the command failed on the shared
-   * connection, and not by an error reply, also ends the shared connection.
+   * Ends the pump's own connection, and forgets which nodes have the slots. `isShared`: whether the error occurred on
+   * the connection that pumps share. If it did, and the error is not an error reply of the server, also ends the shared
+   * connection.
    */
   #drop(error: Error, isShared = true): void {
     this.#troubles += 1;

@@ -50,8 +50,9 @@ class Denials:
         return _later(denial.check, denial.replied) if denial is not None and cost >= denial.cost else None
 
     def known_of_all(self, key: str, call: Signature) -> Checks | None:
-        """Returns what the server would reply now to a call for several limits. Returns None if the limiter remembers
-        no denial of this call, or if the wait for one of the limits is over. `key`: the limiter's key in `call`."""
+        """Returns what the server would reply now to `call`, which is for several limits. One of them is this limiter's
+        limit for `key`. Returns None if this limiter remembers no denial of `call`, or if the wait for one of the
+        limits is over."""
         denial = self._find(key)
         if denial is None or denial.checks is None or denial.call != call:
             return None

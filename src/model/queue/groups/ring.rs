@@ -74,8 +74,9 @@ impl Groups {
         self.first_from(self.ring, turn, now, |group| (group.least_ready, group.ready))
     }
 
-    /// Returns the first group of a subtree that comes after turn `behind` and has a time of at most `now`. `times`
-    /// returns the earliest time in the group's subtree, and the group's own time.
+    /// Searches the subtree with the root `root`. Returns the first group whose turn comes after `behind` and whose own
+    /// time is at most `now`, or `NIL`. `times` returns two times of a group: the earliest time in the group's subtree,
+    /// and the group's own time.
     fn first_from(
         &self,
         root: u32,
