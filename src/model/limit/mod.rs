@@ -243,8 +243,8 @@ pub fn assess(call: Call, intent: Intent, stored: Option<&[u8]>) -> Result<Asses
 /// A call, and the stored limit that it checks.
 ///
 /// The stored units can be from calls with a longer window. Every call except a peek *settles* the limit first.
-/// Afterwards, no stored unit stays in use for longer than the window of this call. If a method's argument `is_settled`
-/// is true, the method returns the wait after settling.
+/// Afterwards, no stored unit stays in use for longer than the window of this call. A debt of a LEAKY limit is an
+/// exception. If a method's argument `is_settled` is true, the method returns the wait after settling.
 trait Assessed {
     fn call(&self) -> &Call;
 
