@@ -6,9 +6,9 @@
 //! backlog makes slices more frequent but not longer. Together, the slices use at most the share of one core that
 //! the setting `sweep-max-duty` allows.
 //!
-//! If a plain command changes a set, the set is *dirty*: the key's TTL may no longer be the marker. If the TTL is too
-//! early, the server would delete live members together with the key. So the cron job restores the markers of dirty
-//! sets even if active expiry is off.
+//! An expiring set has a special TTL, the marker, which depends on its highest score. If a plain command changes the
+//! scores, the set is *dirty*: the TTL may be wrong. If the TTL is too early, the server would delete live members
+//! together with the key. So the cron job restores the markers of dirty sets even if active expiry is off.
 //!
 //! The module changes a key only if [`Context::may_change`] allows it. Keyspace events run code of other modules, which
 //! may change any key. So the module makes and notes all changes before it sends the events. Afterwards, it uses no

@@ -68,8 +68,7 @@ lazy_static! {
     static ref BLOCKED: Shared<BlockedClients> = Shared::new(BlockedClients::default());
 }
 
-/// On Redis 7.0, the module serves a blocked client in the client's time-out callback. This is the client whose
-/// callback runs now.
+/// The client whose time-out callback runs now. On Redis 7.0, the module serves a blocked client in this callback.
 static SERVED: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
 fn wakes_by_name() -> bool {

@@ -56,7 +56,7 @@ impl Client {
     /// Returns the slots of a SLIDING limit, including expired ones, as `(units, available again at)`, ordered by time.
     /// Leaves out slots without units, and the oldest slot, whose units are unknown.
     ///
-    /// Parses the string as docs/formats.md describes it. Panics if the string does not have this format.
+    /// Reads the key's string, and parses the format in docs/formats.md. Panics if the string has another format.
     #[track_caller]
     pub fn slots(&mut self, key: &str) -> Vec<(u64, i64)> {
         let redis::Value::BulkString(text) = self.call(redis::cmd("GET").arg(key)) else {

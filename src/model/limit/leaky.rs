@@ -157,7 +157,7 @@ impl Leaky {
         self.call.policy.window
     }
 
-    /// Returns the level of a full bucket, in parts.
+    /// Returns the level of a full bucket. Levels are counted in parts of a unit.
     fn room(&self) -> u128 {
         u128::from(self.limit()) * u128::from(self.window())
     }

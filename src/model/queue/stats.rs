@@ -22,8 +22,8 @@ pub struct Counters {
     pub replaced: u64,
     /// Recurring jobs that got their next occurrence after an ACK, or after an occurrence expired (TTL).
     pub recurred: u64,
-    /// Occurrences of a recurring job in which every attempt failed. If the lease of the final attempt expired, the
-    /// occurrence is counted when the next effect changes the job. [`Queue::stats`] adds the occurrences that are not
+    /// Occurrences of a recurring job in which every attempt failed. If the lease of the last attempt expired, this
+    /// counter grows only when a command next changes the job. [`Queue::stats`] adds the occurrences that are not
     /// counted yet.
     pub missed: u64,
     pub cleaned: u64,

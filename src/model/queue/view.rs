@@ -75,8 +75,8 @@ impl Queue {
         JobTree { items, root: roots[id] }
     }
 
-    /// Returns the group's tree with this `id`. If `group` is `None`, returns up to two trees: of the jobs without a
-    /// group, and of the jobs with a group.
+    /// Returns the tree `id` of one group. If `group` is `None`, returns the trees with the jobs of the whole queue:
+    /// one for the jobs without a group, and one for the jobs with a group if there are any.
     pub(super) fn trees(&self, group: Option<&Roots>, id: TreeId) -> impl Iterator<Item = JobTree<'_>> + use<'_> {
         let groups = self.groups.as_deref().filter(|_| group.is_none());
         let own = self.tree(group.unwrap_or(&self.roots), id);

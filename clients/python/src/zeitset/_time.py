@@ -1,4 +1,4 @@
-"""Converts durations, instants and rates from the forms that users write to arguments of commands."""
+"""Durations, instants and rates: converts what callers pass to arguments of commands."""
 
 from __future__ import annotations
 
