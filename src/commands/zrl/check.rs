@@ -1,8 +1,8 @@
 //! `ZRL.CHECK key limit window [COST units] [SLIDING | FIXED | LEAKY] [EXACT | PRECISION duration] [FORCE]`
 //!
 //! Takes units from a limit if they fit, atomically. With FORCE, takes the units even if they do not fit, so the limit
-//! can go into debt. A denied check takes no units, so retries do not extend the wait. It writes only if the policy has
-//! changed, or if the clock has stepped back.
+//! can go into debt. A denied check takes no units, so retries do not extend the wait. A denied check writes only if
+//! the policy has changed, or if the clock has stepped back.
 
 use super::{ARGUMENTS, parse, reply};
 use crate::error::Error;

@@ -169,7 +169,8 @@ impl Lifetime {
         Lifetime { until, linger: (window / 8).min(MOST) }
     }
 
-    /// Returns the key's new expiry. If this lifetime allows the current expiry `before`, returns `before`.
+    /// Returns the key's new expiry. Returns the current expiry `before` if it is neither earlier than `until` nor
+    /// later than the end of this lifetime.
     pub fn expires_at(self, before: Option<Millis>) -> Millis {
         let latest = self.until + self.linger;
         before.filter(|before| (self.until..=latest).contains(before)).unwrap_or(latest)

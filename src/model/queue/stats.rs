@@ -16,8 +16,8 @@ pub struct Counters {
     pub nacked: u64,
     pub cancelled: u64,
     pub redriven: u64,
-    /// An expired lease is counted when an effect moves its job. [`Queue::stats`] adds the expired leases that are not
-    /// counted yet.
+    /// An expired lease is counted when a command next changes its job. [`Queue::stats`] adds the expired leases that
+    /// are not counted yet.
     pub expired_leases: u64,
     pub replaced: u64,
     /// Recurring jobs that got their next occurrence after an ACK, or after an occurrence expired (TTL).
