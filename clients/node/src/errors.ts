@@ -59,7 +59,7 @@ export const isRefusal = (error: Error): boolean => REFUSALS.has(codeOf(error) ?
  * Matches permanent `ERR` errors. All other `ERR` errors count as temporary, for example
  * `ERR max number of clients reached`.
  */
-const LASTING = /^ERR (unknown |wrong number |syntax error|invalid |value |the |DB index|numkeys|a key |PRECISION )/i;
+const LASTING = /^ERR (unknown |wrong number |syntax error|invalid|value |time is |the |DB index|numkeys|a key |PRECISION )/i;
 
 /** Whether the error is temporary. For example, the connection was lost, or the server is loading its data. */
 export function passes(error: Error): boolean {

@@ -164,8 +164,10 @@ withEach("a cost above the limit is an error, and takes nothing", async ({ redis
 
 withEach("an invalid setting is no outage: the limiter throws, whatever onError says", async ({ redis }) => {
   for (const onError of ["allow", "deny"] as const) {
-    const limiter = new Limiter(redis, "l", "5/1s", { precision: "1m", onError });
-    await assert.rejects(limiter.check("ann"), /PRECISION must not exceed the window/);
+    const coarse = new Limiter(redis, "l", "5/1s", { precision: "1m", onError });
+    await assert.rejects(coarse.check("ann"), /PRECISION must not exceed the window/);
+    const endless = new Limiter(redis, "l", "5/9007199254740991ms", { onError });
+    await assert.rejects(endless.check("ann"), /time is out of range/);
   }
 });
 

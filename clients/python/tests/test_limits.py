@@ -208,6 +208,8 @@ def test_a_mistake_is_raised_whatever_on_error_says(one: Any) -> None:
             Limiter(one, "a", "5/m", on_error=on_error).check("x")
         with pytest.raises(redis.ResponseError, match="PRECISION must not exceed the window"):
             Limiter(one, "b", "5/s", precision="1m", on_error=on_error).check("x")
+        with pytest.raises(redis.ResponseError, match="time is out of range"):
+            Limiter(one, "c", "5/9007199254740991ms", on_error=on_error).check("x")
 
 
 def test_a_server_without_the_module_is_a_mistake(tmp_path: Any) -> None:

@@ -82,8 +82,8 @@ export class Chores {
     const isOver = ending === "completed" || ending === "discarded";
     const isGivenUp = (ending === "failed" || ending === "retried") && !outcome.isFree && job.attempt >= cron.maxAttempts;
     if (!isOver && !isGivenUp) return outcome;
-    // The next run must be later than the claim. If this clock is behind the server's, the same run would otherwise
-    // start again.
+    // The next run must be later than the claim, or the last heartbeat. If this clock is behind the server's, the same
+    // run would otherwise start again.
     const next = this.#pushNext(job.key, cron, Math.max(this.#now(), job.deadlineMs - leaseMs + this.clock.aheadMs));
     const commands = ending === "completed" ? outcome.commands : [wire.ack(job)];
     const { look: _, ...rest } = outcome;

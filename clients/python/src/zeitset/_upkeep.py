@@ -36,7 +36,8 @@ class Upkeep:
         return self._crons.get((job._key, job.id)) if self._crons else None
 
     def next_run(self, job: Job, cron: Cron, lease_ms: int) -> tuple[Word, ...]:
-        # By the server's clock, the next run must be later than the claim. Otherwise the same run would start again.
+        # By the server's clock, the next run must be later than the claim, or the last heartbeat. Otherwise the same run
+        # would start again.
         now_ms = max(int(time() * 1000) + self._clock_offset_ms, job.deadline_ms - lease_ms)
         return self._push(job._key, cron, now_ms)
 

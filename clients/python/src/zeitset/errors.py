@@ -51,7 +51,9 @@ _PASSING = frozenset(
 _REFUSING = frozenset("OOM MISCONF NOREPLICAS BUSY".split())
 # The beginnings of permanent ERR texts of the server and the module. Other ERR texts are from a proxy, or from
 # a server that accepts no more clients.
-_MISTAKES = ("unknown ", "wrong number ", "syntax error", "invalid ", "value ", "the ", "DB index", "numkeys", "a key ")
+_MISTAKES = (
+    "unknown ", "wrong number ", "syntax error", "invalid ", "value ", "time is ", "the ", "DB index", "numkeys", "a key ",
+)  # fmt: skip
 _LASTING = (
     exceptions.AuthenticationError,
     exceptions.AuthorizationError,
