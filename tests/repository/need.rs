@@ -108,9 +108,8 @@ fn installing_what_is_built_needs_no_rust() {
 fn recipes(makefile: &str) -> String {
     let lines = makefile.lines().filter_map(|line| line.strip_prefix('\t'));
     let script: String = lines.flat_map(|line| [line.trim_start_matches('@'), "\n"]).collect();
-    let mut parts = script.split("$$");
     let mut shell = String::new();
-    while let Some(part) = parts.next() {
+    for part in script.split("$$") {
         let (mut depth, mut is_name) = (0, false);
         for char in part.chars() {
             match char {
