@@ -59,7 +59,7 @@ fn load(ctx: &mut Context, arguments: &[Str<'_>]) -> Result<(), String> {
     if let Some(function) = server::missing() {
         return Err(format!("this server lacks {function}; expected Redis 7.0.5 or later, or Valkey"));
     }
-    let missing = server::native::missing(ctx);
+    let missing = server::native::missing(|command| ctx.has_command(command));
     if !missing.is_empty() {
         let names: Vec<_> = missing.iter().map(|command| command.to_string_lossy()).collect();
         return Err(format!("the server lacks {}; remove 'rename-command'", names.join(", ")));
@@ -84,6 +84,7 @@ fn load(ctx: &mut Context, arguments: &[Str<'_>]) -> Result<(), String> {
     }
     server::info::register(ctx, info::report, config::VERSION);
     server::events::listen(ctx, LISTENERS);
+    queues::waiter::start();
     expiring::start(ctx);
     Ok(())
 }
@@ -98,9 +99,9 @@ fn unload(ctx: &mut Context) {
 /// The listeners, in the order in which they are called. `expiring::key_events` is the last one, because it may select
 /// another database.
 const LISTENERS: Listeners = Listeners {
-    key: &[queues::names::on_key, expiring::key_events::on_key],
+    key: &[queues::key_events::on_key, expiring::key_events::on_key],
     server: &[
-        queues::waiting::on_server,
+        queues::waiter::on_server,
         queues::names::on_server,
         queues::upkeep::on_server,
         expiring::key_events::on_server,

@@ -1,38 +1,36 @@
-//! Clients that wait for a job. The model ([`crate::model::waiting`]) decides which client to wake and when to check a
-//! queue. This file tells the model about changes, and does what the model decides.
+//! The clients that wait for a job. The model ([`crate::model::waiting`]) decides which client to wake and when to check
+//! a queue. This file tells the model about changes, wakes the client, and sets the timer.
 //!
-//! After a change of a queue, [`OpenQueue::commit`] calls [`note_queue_changed`]. When RENAME, RESTORE, COPY or MOVE
-//! writes a queue to a key, [`wake_first`] wakes the first client that waits for the key. The woken client checks the
-//! queue. A timer calls [`check_due`], which checks the due queues.
+//! After a change of a queue, [`OpenQueue::commit`](super::OpenQueue::commit) calls [`note_queue_changed`]. When RENAME,
+//! RESTORE, COPY or MOVE writes a queue to a key, [`wake_first`] wakes the first client that waits for the key. The
+//! woken client checks the queue ([`super::waiter`]).
 
-use super::OpenQueue;
-use super::claiming::{ClaimRequest, claim, reply_nothing, settle};
-use crate::error::Error;
+use crate::model::alarm::Alarm;
 use crate::model::db_key::{DbKey, DbKeyRef};
-use crate::model::time::{Micros, Millis};
-use crate::model::waiting::name::name;
-use crate::model::waiting::{Client, Turn, Waiting};
-use crate::server::blocking::{Blocked, Wait};
-use crate::server::events::ServerEvent;
-use crate::server::key::Writing;
+use crate::model::time::Millis;
+use crate::model::waiting::{Client, Waiting};
+use crate::server::blocking::Blocked;
 use crate::server::shared::Shared;
 use crate::server::timer::Timer;
-use crate::server::{Context, OwnedStr, Str, catch_panic};
+use crate::server::{Context, Str};
 use hashbrown::HashMap;
 use lazy_static::lazy_static;
 use redis_module::RedisLockIndicator;
+use std::sync::OnceLock;
 
 lazy_static! {
-    static ref STATE: Shared<Waiters> = Shared::new(Waiters::default());
-    static ref TIMER: Timer = Timer::new(check_due);
+    pub(super) static ref STATE: Shared<Waiters> = Shared::new(Waiters::default());
 }
 
+/// The timer of the next check. [`start`] sets its task, because this file must not depend on files that open queues.
+static TIMER: OnceLock<Timer> = OnceLock::new();
+
 #[derive(Default)]
-struct Waiters {
-    waiting: Waiting<DbKey>,
-    clients: HashMap<Client, Blocked>,
-    last_client: Client,
-    stats: WaitingStats,
+pub(super) struct Waiters {
+    pub waiting: Waiting<DbKey>,
+    pub clients: HashMap<Client, Blocked>,
+    pub last_client: Client,
+    pub stats: WaitingStats,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -45,7 +43,7 @@ pub struct WaitingStats {
 
 /// Calls [`update`] with `change`. If `change` returns a client, wakes this client. It must be a client that waits for
 /// a key of the current database.
-fn update_and_wake(ctx: &Context, now: Millis, change: impl FnOnce(&mut Waiting<DbKey>) -> Option<Client>) {
+pub(super) fn update_and_wake(ctx: &Context, now: Millis, change: impl FnOnce(&mut Waiting<DbKey>) -> Option<Client>) {
     let Some(client) = update(ctx, now, change) else { return };
     STATE.with(ctx, |state| {
         if let Some(blocked) = state.clients.get(&client) {
@@ -55,10 +53,10 @@ fn update_and_wake(ctx: &Context, now: Millis, change: impl FnOnce(&mut Waiting<
 }
 
 /// Calls `change` with the model, and arms or disarms the timer as the model requests. Returns the result of `change`.
-fn update<R>(ctx: &Context, now: Millis, change: impl FnOnce(&mut Waiting<DbKey>) -> R) -> R {
+pub(super) fn update<R>(ctx: &Context, now: Millis, change: impl FnOnce(&mut Waiting<DbKey>) -> R) -> R {
     STATE.with(ctx, |state| {
         let result = change(&mut state.waiting);
-        TIMER.set(ctx, state.waiting.alarm(now));
+        set_timer(ctx, state.waiting.alarm(now));
         result
     })
 }
@@ -85,9 +83,27 @@ pub(super) fn note_queue_changed(ctx: &Context, key: Str<'_>, now: Millis, next:
     update_and_wake(ctx, now, |waiting| waiting.checked(&db_key, now, next, true));
 }
 
+/// `check_due` runs whenever queues are due.
+pub(super) fn start(check_due: fn(&mut Context)) {
+    TIMER.get_or_init(|| Timer::new(check_due));
+}
+
 /// Disarms the timer, before the module is unloaded.
 pub fn stop(ctx: &Context) {
-    TIMER.disarm(ctx);
+    set_timer(ctx, Alarm::Off);
+}
+
+pub(super) fn set_timer(ctx: &Context, alarm: Alarm) {
+    if let Some(timer) = TIMER.get() {
+        timer.set(ctx, alarm);
+    }
+}
+
+/// Runs the check now if the timer is late (see [`Timer::catch_up`]).
+pub(super) fn catch_up(ctx: &mut Context) {
+    if let Some(timer) = TIMER.get() {
+        timer.catch_up(ctx);
+    }
 }
 
 /// Wakes the first client that waits for a key. Called when RENAME, RESTORE, COPY or MOVE has written a queue to the
@@ -96,202 +112,5 @@ pub(super) fn wake_first(ctx: &Context, database: i32, key: Str<'_>) {
     if !is_unused(ctx) {
         let (now, db_key) = (ctx.now(), DbKeyRef { database, name: key.bytes() });
         update_and_wake(ctx, now, |waiting| waiting.checked(&db_key, now, Some(now), true));
-    }
-}
-
-pub fn on_server(ctx: &mut Context, event: ServerEvent<'_>) {
-    match event {
-        ServerEvent::Cron => on_cron(ctx),
-        // After these events, a key may hold another queue, or the server may serve clients again. So all queues are
-        // checked.
-        ServerEvent::BecameMaster
-        | ServerEvent::Loaded
-        | ServerEvent::Swapped(..)
-        | ServerEvent::SlotImportEnded(_) => {
-            let now = ctx.now();
-            update(ctx, now, |waiting| waiting.check_all(now));
-        }
-        _ => {}
-    }
-}
-
-fn on_cron(ctx: &mut Context) {
-    TIMER.catch_up(ctx);
-    let now = ctx.now();
-    STATE.with(ctx, |state| {
-        if !state.waiting.is_empty() {
-            TIMER.set(ctx, state.waiting.tick(now, || ctx.may_write_by_itself()));
-        }
-    });
-}
-
-/// Checks the due queues when the timer has fired.
-fn check_due(ctx: &mut Context) {
-    let clock = ctx.micros();
-    let now = clock / 1000;
-    // A writable replica may have waiting clients. The server wakes them only after its promotion.
-    let due = STATE.with(ctx, |state| state.waiting.fired(now, || ctx.may_write_by_itself()));
-    for db_key in due {
-        // A queue whose check panics must not block the clients of other queues.
-        catch_panic(|| {
-            if ctx.select(db_key.database) {
-                check_queue(ctx, OwnedStr::new(&db_key.name).as_str(), clock, None);
-            }
-        });
-    }
-    update(ctx, now, |_| ());
-}
-
-/// Checks a queue, and tells the model when the queue becomes claimable. If the queue is claimable now, wakes the first
-/// client that waits for it.
-///
-/// `client` is the woken client that calls this function. Returns whether this client may claim now. Without `client`,
-/// returns false. Only a call without `client` may change the queue, by [`settle`].
-fn check_queue(ctx: &mut Context, key: Str<'_>, clock: Micros, client: Option<Client>) -> bool {
-    let now = clock / 1000;
-    STATE.with(ctx, |state| state.stats.checks += 1);
-    let (next, is_unsettled) = match OpenQueue::open_notouch(ctx, key) {
-        Ok(open) => (open.queue().next_wake(now), client.is_none() && open.queue().needs_settling(now)),
-        Err(_) => (None, false),
-    };
-    let is_ready = is_unsettled || next == Some(now);
-    let allowed = is_ready && ctx.may_serve(key);
-    if is_unsettled && allowed {
-        settle(ctx, key, clock);
-        return false;
-    }
-    let next = if is_ready { Some(now) } else { next };
-    let db_key = DbKeyRef { database: ctx.database(), name: key.bytes() };
-    let mut first = None;
-    update_and_wake(ctx, now, |waiting| {
-        first = waiting.checked(&db_key, now, next, allowed);
-        first.filter(|_| first != client)
-    });
-    first.is_some() && first == client
-}
-
-pub struct Waiter {
-    number: Client,
-    /// The client's user when the client began to wait.
-    user: Option<OwnedStr>,
-    /// The keys in the order of the command. Empty after the client was served or timed out.
-    db_keys: Vec<DbKey>,
-    /// The key whose queue will serve the client, and the time of the claim.
-    turn: Option<(DbKey, Micros)>,
-    request: ClaimRequest,
-}
-
-impl Waiter {
-    /// Blocks the client of the current command until one of the keys has a claimable job, or for at most `timeout` ms
-    /// (0 means no timeout). `clock` is the time of the command.
-    pub fn block(ctx: &mut Context, keys: &[Str<'_>], timeout: Millis, request: ClaimRequest, clock: Micros) {
-        let now = clock / 1000;
-        let (database, user) = (ctx.database(), ctx.user_name());
-        let db_keys: Vec<_> = keys.iter().map(|key| DbKey::new(database, key.bytes())).collect();
-        let number = STATE.with(ctx, |state| {
-            state.last_client += 1;
-            let number = state.last_client;
-            db_keys.iter().for_each(|db_key| state.waiting.enter(db_key, number, now));
-            state.stats.clients += 1;
-            number
-        });
-        // The server blocks the client on a key with this name. The name must be in the slot of the client's keys,
-        // which are all in one slot.
-        let name = name(number, keys.first().map_or(b"", |key| key.bytes()));
-        let blocked = ctx.block(&name, timeout, Waiter { number, user, db_keys, turn: None, request });
-        STATE.with(ctx, |state| state.clients.insert(number, blocked));
-        for &key in keys {
-            check_queue(ctx, key, clock, None);
-        }
-    }
-
-    /// Removes the client from the model. `served` is the key that serves the client, if any.
-    fn leave(&mut self, ctx: &Context, served: Option<&DbKey>, now: Millis) {
-        let db_keys = std::mem::take(&mut self.db_keys);
-        if db_keys.is_empty() {
-            return;
-        }
-        let number = self.number;
-        update(ctx, now, |waiting| {
-            for db_key in &db_keys {
-                if served == Some(db_key) {
-                    waiting.serve(db_key, number);
-                } else {
-                    waiting.leave(db_key, number, now);
-                }
-            }
-        });
-        STATE.with(ctx, |state| {
-            state.stats.clients -= 1;
-            state.clients.remove(&number);
-        });
-    }
-
-    /// Returns the first of the client's keys that has a job for this client. Returns `None` if no key has such a job,
-    /// or if an earlier client must claim first.
-    fn find_turn(&self, ctx: &mut Context, clock: Micros) -> Option<&DbKey> {
-        let now = clock / 1000;
-        for (nth, db_key) in self.db_keys.iter().enumerate() {
-            let turn = |ctx: &Context| STATE.with(ctx, |state| state.waiting.turn(db_key, self.number, now));
-            if turn(ctx) == Turn::Check
-                && ctx.select(db_key.database)
-                && check_queue(ctx, OwnedStr::new(&db_key.name).as_str(), clock, Some(self.number))
-            {
-                return Some(db_key);
-            }
-            if turn(ctx) == Turn::Wait {
-                STATE.with(ctx, |state| state.waiting.wait_behind(db_key, &self.db_keys[nth + 1..], self.number));
-                return None;
-            }
-        }
-        None
-    }
-
-    /// Whether the client's user may still claim from the client's keys. The user's rights may have changed since the
-    /// command.
-    fn may_still_claim(&self, ctx: &Context) -> bool {
-        let Some(user) = &self.user else { return true };
-        // A client whose user was deleted has another user until the server disconnects the client.
-        if ctx.user_name().is_none_or(|name| name.as_str().bytes() != user.as_str().bytes()) {
-            return false;
-        }
-        let count = self.db_keys.len().to_string();
-        let head = [&b"ZQ.CLAIM"[..], count.as_bytes()].into_iter();
-        let keys = self.db_keys.iter().map(|db_key| &*db_key.name);
-        let words: Vec<_> = head.chain(keys).chain([&b"LEASE"[..], b"1"]).map(OwnedStr::new).collect();
-        let words: Vec<_> = words.iter().map(OwnedStr::as_str).collect();
-        ctx.user().is_some_and(|user| user.may_run(&words))
-    }
-}
-
-impl Wait for Waiter {
-    fn is_servable(&mut self, ctx: &mut Context) -> bool {
-        let clock = ctx.micros();
-        self.turn = self.find_turn(ctx, clock).map(|db_key| (db_key.clone(), clock));
-        self.turn.is_some()
-    }
-
-    fn serve(&mut self, ctx: &mut Context) {
-        let Some((db_key, clock)) = self.turn.clone() else { return self.time_out(ctx) };
-        let (key, now) = (OwnedStr::new(&db_key.name), clock / 1000);
-        if !self.may_still_claim(ctx) {
-            self.leave(ctx, None, now);
-            return ctx.reply_error(Error::NoPermission);
-        }
-        let Ok(open) = OpenQueue::<Writing>::open(ctx, key.as_str()) else { return self.time_out(ctx) };
-        self.leave(open.ctx(), Some(&db_key), now);
-        STATE.with(open.ctx(), |state| state.stats.served += 1);
-        if !claim(open, key.as_str(), clock, &self.request) {
-            reply_nothing(ctx);
-        }
-    }
-
-    fn time_out(&mut self, ctx: &mut Context) {
-        self.leave(ctx, None, ctx.now());
-        reply_nothing(ctx);
-    }
-
-    fn end(mut self, ctx: &mut Context) {
-        self.leave(ctx, None, ctx.now());
     }
 }

@@ -6,9 +6,10 @@
 use super::{PAGE, Page};
 use crate::commands::args::Args;
 use crate::error::Error;
-use crate::queues::names;
+use crate::queues::{OpenQueue, names};
 use crate::server::command::{Keys, Spec};
-use crate::server::{Context, Str};
+use crate::server::{Context, OwnedStr, Str};
+use std::ops::Bound;
 
 /// The default of COUNT.
 const DEFAULT_COUNT: u64 = 100;
@@ -28,9 +29,20 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let Page { after, count } = Page::parse(&mut args, DEFAULT_COUNT)?;
     let caller = ctx.user();
     let is_shown = |name: Str<'_>| caller.as_ref().is_some_and(|caller| caller.may_read(name));
-    let names = names::list(ctx, after, count, is_shown);
-    ctx.reply_array(names.len());
-    for name in names {
+    let mut from = after.map_or(Bound::Unbounded, |after| Bound::Excluded(after.into()));
+    let mut listed = Vec::new();
+    while listed.len() < count {
+        let Some(next) = names::next(ctx, from) else { break };
+        let name = OwnedStr::new(&next);
+        from = Bound::Excluded(next);
+        if !OpenQueue::open_notouch(ctx, name.as_str()).is_ok_and(|open| !open.is_new()) {
+            names::forget(ctx, name.as_str());
+        } else if is_shown(name.as_str()) {
+            listed.push(name);
+        }
+    }
+    ctx.reply_array(listed.len());
+    for name in listed {
         ctx.reply_string(name.as_str());
     }
     Ok(())

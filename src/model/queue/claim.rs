@@ -2,8 +2,8 @@
 
 use super::effect::{Change, Effect, JobChange};
 use super::expiry::DROPPED_BY_CLAIM;
-use super::job::{MAX_WORKER, State};
-use super::node::Roots;
+use super::job::MAX_WORKER;
+use super::node::{Roots, State};
 use super::query::{better, parts};
 use super::{MAX_NOW, MAX_TIME, MAX_TOKEN, Micros, Millis, Queue, Settings};
 use crate::model::chunks::NIL;

@@ -2,7 +2,8 @@
 //! the call does not block the server for long.
 
 use super::effect::{Effect, JobChange};
-use super::job::{Record, State};
+use super::job::Record;
+use super::node::State;
 use super::view::JobFilter;
 use super::{MAX_NOW, Millis, Queue};
 use crate::model::chunks::NIL;

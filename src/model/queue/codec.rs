@@ -11,9 +11,8 @@
 use super::effect::{Change, Effect, Totals};
 use super::field::Field;
 use super::ids::AutoId;
-use super::job::{Extras, Job, Record, State};
-use super::node::TreeId;
-use super::push::NewJob;
+use super::job::{Extras, Job, NewJob, Record};
+use super::node::{State, TreeId};
 use super::rate::Taken;
 use super::settings::Settings;
 use super::stats::Counters;

@@ -10,51 +10,13 @@
 //! has two entries: in a tree of its group, and in a tree of all groups.
 
 use super::groups::root_mut;
+use super::items::DueEntry;
 use super::job::Job;
-use super::node::{JobNode, Links, TreeId};
-use super::tree::{self, Item, Items, ServingOrder};
+use super::node::{JobNode, TreeId};
+use super::tree::{self, ServingOrder};
 use super::{Millis, Queue, Settings};
 use crate::model::chunks::{Chunks, NIL};
 use crate::model::time;
-
-/// A job's entry in a tree of [`TreeId::OF_DUE_ENTRIES`], ordered by the time at which the job is due again
-/// ([`Job::back_at`]).
-#[derive(Clone, Debug)]
-pub(super) struct DueEntry {
-    pub node: JobNode,
-    pub deadline: Millis,
-    /// The earliest deadline of the subtree. If it is in the future, a search for expired leases skips the subtree.
-    pub first_deadline: Millis,
-    pub job: u32,
-    /// Whether the entry is in the tree that contains the jobs of all groups. If not, it is in the tree of the job's
-    /// own group.
-    pub of_all_groups: bool,
-}
-
-impl Item for DueEntry {
-    fn node(&self) -> &JobNode {
-        &self.node
-    }
-
-    fn node_mut(&mut self) -> &mut JobNode {
-        &mut self.node
-    }
-
-    fn job(&self, _number: u32) -> u32 {
-        self.job
-    }
-
-    fn first_deadline(&self) -> Millis {
-        self.first_deadline
-    }
-
-    fn gather(items: &mut impl Items<DueEntry>, root: u32) -> bool {
-        let Links { left, right, .. } = items[root].node.links;
-        let children = [left, right].into_iter().filter(|&child| child != NIL);
-        let first = children.map(|child| items[child].first_deadline).fold(items[root].deadline, Millis::min);
-        std::mem::replace(&mut items[root].first_deadline, first) != first
-    }
-}
 
 impl Queue {
     /// Adds a job's [`DueEntry`] entries. Does nothing if the job's tree has no [second tree](TreeId::second). Must be

@@ -9,12 +9,11 @@
 //! counter `expired_leases` counts the expired leases.
 
 use super::ids::AutoId;
-use super::job::{Record, State};
-use super::push::NewJob;
+use super::job::{Attempt, NewJob, Record};
+use super::node::State;
 use super::rate::Taken;
 use super::settings::Settings;
 use super::stats::Counters;
-use super::transitions::Attempt;
 use super::{MAX_NOW, MAX_TIME, MAX_TOKEN, Millis, Queue};
 
 /// A change of a queue, and the time of the change. An effect borrows texts from the arguments of the command, or from

@@ -11,8 +11,7 @@
 //!   letter.
 
 use super::effect::{Effect, JobChange};
-use super::job::State;
-use super::node::TreeId;
+use super::node::{State, TreeId};
 use super::{MAX_NOW, Millis, NEVER, Queue};
 use crate::model::chunks::NIL;
 use crate::model::time;

@@ -5,8 +5,8 @@
 //! ends the token.
 
 use super::effect::{Effect, JobChange};
-use super::job::{MAX_ERROR, State};
-use super::transitions::Attempt;
+use super::job::{Attempt, MAX_ERROR};
+use super::node::State;
 use super::{MAX_NOW, MAX_TIME, Millis, Queue};
 use crate::model::time;
 

@@ -2,9 +2,8 @@
 //! When the claim ends, the follower becomes a job.
 
 use super::Queue;
-use super::job::{Job, Ttl};
+use super::job::{Job, NewJob, Ttl};
 use super::node::TreeId;
-use super::push::NewJob;
 
 #[derive(Clone, Debug)]
 pub(super) struct Follower {

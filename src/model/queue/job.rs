@@ -5,36 +5,12 @@
 
 use super::field::Field;
 use super::ids::AutoId;
-use super::node::{JobNode, TreeId};
+use super::node::{JobNode, State, TreeId};
 use super::settings::Settings;
-use super::transitions::Attempt;
 use super::tree::Item;
 use super::{ALLOCATION, MAX_TIME, Millis};
 use crate::model::chunks::NIL;
 use crate::model::time;
-
-/// The state of a job. As time passes, it can differ from the *stored state*, the state after the last effect. The
-/// numbers of the variants are part of the stored form.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum State {
-    /// The job is due. CONCURRENCY, RATE or PAUSED may prevent a claim.
-    Ready = 0,
-    /// The job is not due yet.
-    Delayed = 1,
-    /// A worker holds a lease on the job.
-    Claimed = 2,
-    /// The job is a dead letter: it has no attempts left, or a NACK made it a dead letter.
-    Dead = 3,
-}
-
-impl State {
-    pub const ALL: [State; 4] = [State::Ready, State::Delayed, State::Claimed, State::Dead];
-
-    /// Returns the name in replies and in the replication stream.
-    pub fn name(self) -> &'static str {
-        ["ready", "delayed", "claimed", "dead"][self as usize]
-    }
-}
 
 /// A flag in the last byte of [`JobNode::high`]: the job has optional texts or times. Times do not use this bit.
 const HAS_EXTRAS: u8 = 0x80;
@@ -79,6 +55,17 @@ impl Ttl {
 pub const MAX_WORKER: usize = 255;
 /// The maximum length of an error text in bytes. Longer texts are truncated.
 pub const MAX_ERROR: usize = 1024;
+
+/// Whether an attempt counts when a NACK ends it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attempt {
+    Counts,
+    /// FREE: the attempt does not count.
+    Free,
+    /// The job is recurring (EVERY) and has no attempt left. Its count of attempts is reset to 0. It waits for its next
+    /// due time.
+    Last,
+}
 
 /// The optional texts and times of a job. If absent, a time is 0, and a text is empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -413,5 +400,41 @@ impl<'a> Record<'a> {
             (None, _) => 0,
         };
         Record { created, ..Record::new(id, payload, state, time, priority, seq) }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewJob<'a> {
+    pub id: &'a [u8],
+    pub payload: &'a [u8],
+    /// Empty if the job has no group.
+    pub group: &'a [u8],
+    pub due: Millis,
+    pub priority: i32,
+    /// The maximum number of attempts, from the push or from the settings. 0: unlimited.
+    pub max_attempts: u32,
+    /// EVERY, in ms.
+    pub every: Option<Millis>,
+    /// TTL, in ms.
+    pub ttl: Option<Millis>,
+}
+
+impl NewJob<'_> {
+    pub(super) fn possible(&self) -> bool {
+        let durations = self.every.into_iter().chain(self.ttl);
+        self.due <= MAX_TIME && durations.into_iter().all(|duration| (1..=MAX_TIME).contains(&duration))
+    }
+
+    /// Returns the job that a push at `at` adds. `seq` is its push number.
+    pub(super) fn record(&self, at: Millis, seq: u64) -> Record<'_> {
+        let NewJob { id, payload, group, due, priority, max_attempts, every, ttl } = *self;
+        Record {
+            group,
+            max_attempts,
+            recurrence: every.map(|period| Recurrence { period, anchor: due }),
+            created: at,
+            ttl: ttl.map(|ttl| Ttl::from(due, ttl)),
+            ..Record::new(id, payload, State::Ready, due, priority, seq)
+        }
     }
 }

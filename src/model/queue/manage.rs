@@ -2,8 +2,7 @@
 //! token.
 
 use super::effect::{Change, Effect, JobChange};
-use super::job::State;
-use super::node::TreeId;
+use super::node::{State, TreeId};
 use super::settings::Settings;
 use super::{MAX_NOW, MAX_TIME, Millis, Queue};
 

@@ -1,10 +1,31 @@
 //! The trees of a queue, and the part of a job that a tree reads ([`JobNode`]).
 
 use super::Millis;
-use super::job::State;
-use super::tree::OrderKey;
 use crate::model::chunks::NIL;
 use std::ops::{Index, IndexMut};
+
+/// The state of a job. As time passes, it can differ from the *stored state*, the state after the last effect. The
+/// numbers of the variants are part of the stored form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum State {
+    /// The job is due. CONCURRENCY, RATE or PAUSED may prevent a claim.
+    Ready = 0,
+    /// The job is not due yet.
+    Delayed = 1,
+    /// A worker holds a lease on the job.
+    Claimed = 2,
+    /// The job is a dead letter: it has no attempts left, or a NACK made it a dead letter.
+    Dead = 3,
+}
+
+impl State {
+    pub const ALL: [State; 4] = [State::Ready, State::Delayed, State::Claimed, State::Dead];
+
+    /// Returns the name in replies and in the replication stream.
+    pub fn name(self) -> &'static str {
+        ["ready", "delayed", "claimed", "dead"][self as usize]
+    }
+}
 
 /// The name of a tree. Each [`Roots`] has the root of one tree for each name. A job is in a tree with one of the names
 /// in [`TreeId::OF_JOBS`]. Only an [`Effect`](super::effect::Effect) moves a job to a tree with another name. The table
@@ -148,6 +169,14 @@ pub(super) struct JobNode {
     /// The upper bits of [`Job::created`](super::job::Job::created), and two flags of the job. Without this field,
     /// these bytes would be padding.
     pub high: [u8; 3],
+}
+
+/// The key of an item in a tree: time, priority, push number. Jobs with the same time are in serving order, whatever
+/// the value of AGING is.
+pub(super) type OrderKey = (Millis, i32, u64);
+
+pub(super) fn key(node: &JobNode) -> OrderKey {
+    (node.time, node.priority, node.seq)
 }
 
 impl JobNode {

@@ -1,7 +1,8 @@
 //! ZQ.PUSH adds a job to the queue.
 
 use super::effect::{Change, Effect};
-use super::job::{Record, Recurrence, State, Ttl};
+use super::job::NewJob;
+use super::node::State;
 use super::{MAX_NOW, MAX_TIME, Millis, Queue};
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -24,42 +25,6 @@ pub struct Push<'a> {
     pub replace: bool,
     /// AGAIN: pushes even if the queue has a job with the same ID. Needs an ID, and excludes `replace`.
     pub again: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NewJob<'a> {
-    pub id: &'a [u8],
-    pub payload: &'a [u8],
-    /// Empty if the job has no group.
-    pub group: &'a [u8],
-    pub due: Millis,
-    pub priority: i32,
-    /// The maximum number of attempts, from the push or from the settings. 0: unlimited.
-    pub max_attempts: u32,
-    /// EVERY, in ms.
-    pub every: Option<Millis>,
-    /// TTL, in ms.
-    pub ttl: Option<Millis>,
-}
-
-impl NewJob<'_> {
-    pub(super) fn possible(&self) -> bool {
-        let durations = self.every.into_iter().chain(self.ttl);
-        self.due <= MAX_TIME && durations.into_iter().all(|duration| (1..=MAX_TIME).contains(&duration))
-    }
-
-    /// Returns the job that a push at `at` adds. `seq` is its push number.
-    pub(super) fn record(&self, at: Millis, seq: u64) -> Record<'_> {
-        let NewJob { id, payload, group, due, priority, max_attempts, every, ttl } = *self;
-        Record {
-            group,
-            max_attempts,
-            recurrence: every.map(|period| Recurrence { period, anchor: due }),
-            created: at,
-            ttl: ttl.map(|ttl| Ttl::from(due, ttl)),
-            ..Record::new(id, payload, State::Ready, due, priority, seq)
-        }
-    }
 }
 
 /// The queue already has MAXLEN jobs. Dead letters do not count. Pushes with AGAIN that wait for the end of a claim

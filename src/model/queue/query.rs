@@ -2,11 +2,10 @@
 //! or finding the one to serve first, takes O(log n). Listing them takes O(log n) per job.
 
 use super::Millis;
-use super::due_entries::DueEntry;
-use super::groups::Member;
-use super::job::{Job, State};
-use super::node::{JobNode, Links, TreeId};
-use super::tree::{self, Item, OrderKey, Rank, ServingOrder, key};
+use super::items::{DueEntry, Member};
+use super::job::Job;
+use super::node::{JobNode, Links, OrderKey, State, TreeId, key};
+use super::tree::{self, Item, Rank, ServingOrder};
 use crate::model::chunks::{Chunks, NIL};
 use std::collections::BTreeMap;
 use std::ops::Index;

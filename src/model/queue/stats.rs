@@ -1,8 +1,7 @@
 //! ZQ.STATS: the number of jobs in each state, and counters.
 
 use super::field::Field;
-use super::job::State;
-use super::node::TreeId;
+use super::node::{State, TreeId};
 use super::query::Part;
 use super::{MAX_NOW, MAX_TOKEN, Millis, NEVER, Queue};
 

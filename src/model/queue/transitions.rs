@@ -4,9 +4,8 @@
 use super::effect::JobChange;
 use super::groups::root_mut;
 use super::ids::AutoId;
-use super::job::{Job, MAX_ERROR, MAX_WORKER, State, Ttl};
-use super::node::{Roots, TreeId};
-use super::push::NewJob;
+use super::job::{Attempt, Job, MAX_ERROR, MAX_WORKER, NewJob, Ttl};
+use super::node::{Roots, State, TreeId};
 use super::query::Part;
 use super::settings::Settings;
 use super::tree::{self, ServingOrder};
@@ -16,17 +15,6 @@ use crate::model::chunks::{Chunks, MAX_ITEMS, NIL};
 /// Adds one, up to [`MAX_TOKEN`]. A queue with a larger counter could not be loaded.
 fn tick(counter: &mut u64) {
     *counter = (*counter + 1).min(MAX_TOKEN);
-}
-
-/// Whether an attempt counts when a NACK ends it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Attempt {
-    Counts,
-    /// FREE: the attempt does not count.
-    Free,
-    /// The job is recurring (EVERY) and has no attempt left. Its count of attempts is reset to 0. It waits for its next
-    /// due time.
-    Last,
 }
 
 impl Queue {

@@ -11,7 +11,7 @@
 //! The depth is below 2.5 × log2(n), at most 80, so recursion is safe.
 
 use super::Millis;
-use super::node::{JobNode, Links};
+use super::node::{JobNode, Links, OrderKey, key};
 use crate::model::chunks::NIL;
 use std::ops::IndexMut;
 
@@ -101,14 +101,6 @@ impl ServingOrder {
             b
         }
     }
-}
-
-/// The key of an item in a tree: time, priority, push number. Jobs with the same time are in serving order, whatever
-/// the value of AGING is.
-pub(super) type OrderKey = (Millis, i32, u64);
-
-pub(super) fn key(node: &JobNode) -> OrderKey {
-    (node.time, node.priority, node.seq)
 }
 
 fn links<T: Item>(items: &impl Items<T>, root: u32) -> Links {

@@ -3,10 +3,9 @@
 //! The queue has trees of the jobs without a group. [`groups`](super::groups) has trees of the jobs with a group. A
 //! query about all jobs reads both.
 
-use super::job::{Extras, Job, Record, State, Ttl};
-use super::node::{JobNode, Roots, TreeId};
+use super::job::{Extras, Job, Record, Ttl};
+use super::node::{JobNode, OrderKey, Roots, State, TreeId};
 use super::query::{self, ByRank, ByTime, JobItems, JobTree, Part, merge};
-use super::tree::OrderKey;
 use super::{MAX_NOW, Millis, Queue, tree};
 use crate::model::chunks::NIL;
 

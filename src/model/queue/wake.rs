@@ -9,8 +9,7 @@
 
 use super::clean::DROPPED_AT_ONCE;
 use super::effect::{Change, Effect};
-use super::job::State;
-use super::node::{Roots, TreeId};
+use super::node::{Roots, State, TreeId};
 use super::query::Part;
 use super::{MAX_NOW, MAX_TIME, Millis, NEVER, Queue};
 

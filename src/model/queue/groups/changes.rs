@@ -1,7 +1,8 @@
 //! Changes of groups: jobs are added and removed, claims take units, settings change.
 
-use super::{FORGOTTEN_AT_ONCE, FORGOTTEN_BY_USE, Group, Groups, Member, SETTLED_AT_ONCE};
+use super::{FORGOTTEN_AT_ONCE, FORGOTTEN_BY_USE, Group, Groups, SETTLED_AT_ONCE};
 use crate::model::chunks::{Chunks, NIL};
+use crate::model::queue::items::Member;
 use crate::model::queue::job::Job;
 use crate::model::queue::node::{JobNode, Roots};
 use crate::model::queue::rate::{Rate, RateLog, Taken};

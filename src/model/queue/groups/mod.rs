@@ -54,11 +54,10 @@ mod tests;
 pub(super) mod times;
 mod view;
 
-use super::due_entries::DueEntry;
+use super::items::{DueEntry, Member};
 use super::node::{JobNode, Roots, TreeId};
 use super::query::{JobItems, JobTree};
 use super::rate::{Rate, RateLog};
-use super::tree::Item;
 use super::{ALLOCATION, Millis, Queue, tree};
 use crate::model::chunks::{Chunks, NIL};
 use std::collections::BTreeMap;
@@ -116,31 +115,6 @@ pub(super) struct Group {
     log: RateLog,
     /// No claim gets a job of this group before this time. 0: the group is not held.
     held_until: Millis,
-}
-
-/// A job's entry in the trees that contain all jobs with a group.
-#[derive(Clone, Debug)]
-pub(super) struct Member {
-    node: JobNode,
-    pub job: u32,
-    group: u32,
-}
-
-impl Item for Member {
-    /// No claim takes a job from the trees that contain all jobs with a group. So these trees need no serving order.
-    const SERVED: bool = false;
-
-    fn node(&self) -> &JobNode {
-        &self.node
-    }
-
-    fn node_mut(&mut self) -> &mut JobNode {
-        &mut self.node
-    }
-
-    fn job(&self, _number: u32) -> u32 {
-        self.job
-    }
 }
 
 impl Groups {

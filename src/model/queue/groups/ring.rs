@@ -3,7 +3,7 @@
 
 use super::{Group, Groups};
 use crate::model::chunks::NIL;
-use crate::model::queue::node::JobNode;
+use crate::model::queue::node::{JobNode, key};
 use crate::model::queue::query::ByTime;
 use crate::model::queue::tree::{self, Item, Items, ServingOrder};
 use crate::model::queue::{Millis, NEVER};
@@ -54,7 +54,7 @@ impl Groups {
         let it = &mut self.table[group];
         if (it.ready, it.opens) != (ready, opens) {
             (it.ready, it.opens) = (ready, opens);
-            let wanted = tree::key(&self.table[group].node);
+            let wanted = key(&self.table[group].node);
             tree::changed(&mut self.table, self.ring, group, wanted);
         }
     }

@@ -2,8 +2,7 @@
 
 use super::Groups;
 use crate::model::chunks::NIL;
-use crate::model::queue::job::State;
-use crate::model::queue::node::{Roots, TreeId};
+use crate::model::queue::node::{Roots, State, TreeId};
 use crate::model::queue::query::{Part, better, parts};
 use crate::model::queue::tree;
 use crate::model::queue::{Millis, NEVER, Queue};

@@ -2,8 +2,7 @@
 
 use super::Groups;
 use crate::model::chunks::NIL;
-use crate::model::queue::job::State;
-use crate::model::queue::node::Roots;
+use crate::model::queue::node::{Roots, State};
 use crate::model::queue::query::ByRank;
 use crate::model::queue::rate::Taken;
 use crate::model::queue::{MAX_NOW, Millis, Queue};

@@ -3,10 +3,10 @@
 use super::super::extras::OwnedExtras;
 use super::super::followers::Follower;
 use super::super::job::Job;
-use super::super::node::{Links, Roots, TreeId};
+use super::super::node::{Links, Roots, TreeId, key};
 use super::super::query::ByTime;
 use super::super::rate::MAX_ENTRIES;
-use super::super::tree::{self, ServingOrder, key};
+use super::super::tree::{self, ServingOrder};
 use super::super::{MAX_NOW, MAX_TIME, Millis, NEVER, Queue, State};
 use crate::model::chunks::NIL;
 use std::collections::{BTreeSet, HashSet};
@@ -25,8 +25,7 @@ impl Queue {
         for (tree, root) in self.all_roots().flat_map(|roots| TreeId::OF_JOBS.map(|tree| (tree, roots[tree]))) {
             let before = seen.len();
             self.check_tree(root, tree, &mut seen);
-            let in_order =
-                seen[before..].is_sorted_by(|&a, &b| tree::key(&self.jobs[a].node) < tree::key(&self.jobs[b].node));
+            let in_order = seen[before..].is_sorted_by(|&a, &b| key(&self.jobs[a].node) < key(&self.jobs[b].node));
             assert!(in_order, "a tree is in order of time");
         }
         assert_eq!(seen.len(), self.len(), "every job is in one tree");
