@@ -1,4 +1,4 @@
-//! Queues as keys: the layer between the commands and the state machine ([`crate::model::queue`]).
+//! Queues as keys: the layer between the commands and the state machine ([`crate::queues::model`]).
 //!
 //! Commands change a queue through [`OpenQueue`], which records the effects, replicates them and sends the keyspace
 //! events. [`wire`] encodes the effects for replicas and AOF files. [`claiming`] claims jobs. [`waiting`] wakes blocked
@@ -10,15 +10,18 @@
 //! token is needed because each new token must be higher than all earlier tokens.
 
 pub mod claiming;
+pub mod commands;
 pub mod key_events;
+pub mod model;
 pub mod names;
 mod open;
+mod report;
 mod stored;
 pub mod totals;
 pub mod upkeep;
-pub mod waiter;
 pub mod waiting;
 pub mod wire;
 
 pub use open::{OpenQueue, rejected_effects, report_rejected};
+pub use report::report;
 pub use stored::Stored;

@@ -5,7 +5,7 @@
 //! removed when the key is removed. But a key may get another type without an event. So code that uses a name opens the
 //! key first, and removes the name if the key holds no queue.
 
-use crate::model::time::Millis;
+use crate::base::time::Millis;
 use crate::server::context::is_loading;
 use crate::server::events::ServerEvent;
 use crate::server::shared::Shared;

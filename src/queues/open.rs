@@ -2,9 +2,9 @@
 
 use super::wire::{APPLY, EncodedEffects};
 use super::{Stored, names, stored, totals, waiting};
+use crate::base::time::Millis;
 use crate::error::Error;
-use crate::model::queue::{Change, Effect, JobChange, Queue};
-use crate::model::time::Millis;
+use crate::queues::model::{Change, Effect, JobChange, Queue};
 use crate::server::context::EventClass;
 use crate::server::key::{Key, Mode, Reading, Writing};
 use crate::server::uncommitted::Uncommitted;

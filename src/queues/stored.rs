@@ -3,9 +3,9 @@
 use super::names;
 use super::totals::Contribution;
 use super::wire::{APPLY, EncodedEffects};
-use crate::model::queue::Queue;
-use crate::model::relocate::{Mover, Relocate};
-use crate::model::time::Millis;
+use crate::base::relocate::{Mover, Relocate};
+use crate::base::time::Millis;
+use crate::queues::model::Queue;
 use crate::server::OwnedStr;
 use crate::server::data_type::{DataType, Handle};
 use crate::server::events::Classes;

@@ -4,8 +4,8 @@
 //! The totals include a queue from the creation of its value (by a push, a load or a copy) until the server frees the
 //! value. The server can free it in another thread, so the totals are atomics, and a lock protects the list of queues.
 
-use crate::model::queue::{Queue, STORED_STATES};
-use crate::model::time::Millis;
+use crate::base::time::Millis;
+use crate::queues::model::{Queue, STORED_STATES};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -2,7 +2,7 @@
 //! jobs (TTL). It replaces dead letters with the pushes that wait behind them (AGAIN), and removes groups without jobs.
 //! It sends the event `zq.dead` for jobs that became dead letters because their leases expired.
 //!
-//! Each queue computes when its next check is useful ([`Queue::next_upkeep`](crate::model::queue::Queue::next_upkeep)).
+//! Each queue computes when its next check is useful ([`Queue::next_upkeep`](crate::queues::model::Queue::next_upkeep)).
 //! [`names`] has the planned time of the check. A command may bring this time forward, but never postpones it, so a
 //! check may come too early. At its end, each check plans the next one. When a check is due, the server's cron arms a
 //! timer.
@@ -19,8 +19,8 @@
 use super::stored::{NEVER, next_check};
 use super::totals::count_dead_letters;
 use super::{OpenQueue, Stored, names};
-use crate::model::queue::Queue;
-use crate::model::time::Millis;
+use crate::base::time::Millis;
+use crate::queues::model::Queue;
 use crate::server::context::EventClass;
 use crate::server::events::ServerEvent;
 use crate::server::key::Writing;

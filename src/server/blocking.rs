@@ -1,7 +1,7 @@
 //! Blocked clients. To wake a blocked client, the module makes the server check the client. If the client can be
 //! served, the module serves it during the check.
 //!
-//! Each client is blocked on a separate name ([`crate::model::waiting::name`]), so the server checks no other client.
+//! Each client is blocked on a separate name ([`crate::queues::waiting::model::name`]), so the server checks no other client.
 //! After [`Context::wake`], the server checks the client when the current command or transaction has ended. The
 //! mechanism depends on the server:
 //!
@@ -17,7 +17,7 @@ use super::context::Context;
 use super::panic::{catch_panic, note_begun};
 use super::shared::Shared;
 use super::string::OwnedStr;
-use crate::model::time::Millis;
+use crate::base::time::Millis;
 use hashbrown::HashMap;
 use lazy_static::lazy_static;
 use redis_module::raw::{self, RedisModuleBlockedClient, RedisModuleCtx, RedisModuleEvent, RedisModuleString};

@@ -16,7 +16,7 @@
 
 use super::native;
 use super::string::{OwnedStr, Str};
-use crate::model::time::{Micros, Millis};
+use crate::base::time::{Micros, Millis};
 use redis_module::raw::{self, RedisModuleCtx};
 use smallvec::SmallVec;
 use std::ffi::{CStr, CString, c_char, c_int};
