@@ -1,4 +1,4 @@
-//! The timer requests of the models [`waiting`](super::waiting) and [`tracking`](super::tracking).
+//! The timer requests of a model.
 
 use super::time::Millis;
 

@@ -48,7 +48,7 @@ pub(super) struct Upkeep {
     pub announced: AtomicU64,
     /// The planned time of the next check. The planned time in [`names`] can differ from this field. After a load,
     /// RESTORE, RENAME, MOVE or COPY, the check in [`names`] is due at once. If a check was not allowed to change
-    /// the queue, [`names`] plans the next check [`RETRY`] ms later. This field then keeps its old value.
+    /// the queue, [`names`] plans the next check [`RETRY`](super::upkeep) ms later. This field then keeps its old value.
     pub planned: AtomicU64,
 }
 

@@ -31,8 +31,8 @@ impl Item for Member {
     }
 }
 
-/// A job's entry in a tree of [`TreeId::OF_DUE_ENTRIES`], ordered by the time at which the job is due again
-/// ([`Job::back_at`]).
+/// A job's entry in a tree of [`TreeId::OF_DUE_ENTRIES`](super::node::TreeId::OF_DUE_ENTRIES), ordered by the time at which the job is due again
+/// ([`Job::back_at`](super::job::Job::back_at)).
 #[derive(Clone, Debug)]
 pub(super) struct DueEntry {
     pub node: JobNode,

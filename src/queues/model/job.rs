@@ -162,7 +162,7 @@ impl Job {
         if self.is(GROUPED) { size_of::<u32>() } else { 0 }
     }
 
-    /// Returns the number of the job's [`Member`](super::groups::Member). `NIL` if the job has no group, or is not yet
+    /// Returns the number of the job's [`Member`](super::items::Member). `NIL` if the job has no group, or is not yet
     /// in its group.
     pub fn member(&self) -> u32 {
         match self.body.first_chunk() {

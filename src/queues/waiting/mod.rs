@@ -3,7 +3,7 @@
 //!
 //! After a change of a queue, [`OpenQueue::commit`](super::OpenQueue::commit) calls [`note_queue_changed`]. When RENAME,
 //! RESTORE, COPY or MOVE writes a queue to a key, [`wake_first`] wakes the first client that waits for the key. The
-//! woken client checks the queue ([`super::waiter`]).
+//! woken client checks the queue ([`waiter`]).
 
 mod model;
 mod waiter;
