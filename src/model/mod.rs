@@ -7,7 +7,6 @@ pub mod chunks;
 pub mod db_key;
 mod index;
 pub mod limit;
-pub mod marker;
 pub mod queue;
 pub mod random;
 pub mod relocate;

@@ -6,7 +6,9 @@
 
 use super::context::Context;
 use super::string::{OwnedStr, Str};
+use super::zset::Element;
 use crate::error::Error;
+use crate::model::time::decimal;
 use redis_module::raw::{self, RedisModuleCallReply, RedisModuleCtx};
 use std::ffi::CStr;
 use std::ptr::NonNull;
@@ -67,6 +69,14 @@ impl Reply {
         let count = unsafe { api!(RedisModule_CallReplyInteger(self.0.as_ptr())) };
         u64::try_from(count).map_err(|_| Failed)
     }
+
+    /// Returns a string of an array. `None` if the array is shorter, or if the element is no string.
+    fn string(&self, at: usize) -> Option<OwnedStr> {
+        // SAFETY: the reply is valid, and an array. Its element lives as long as the reply, and is null after the end.
+        let element = NonNull::new(unsafe { api!(RedisModule_CallReplyArrayElement(self.0.as_ptr(), at)) })?;
+        // SAFETY: `element` is not null. The string is new, and the module owns it.
+        unsafe { OwnedStr::from_raw(api!(RedisModule_CreateStringFromCallReply(element.as_ptr()))) }
+    }
 }
 
 impl Context {
@@ -85,22 +95,28 @@ impl Context {
 
     /// Returns how many members of a sorted set have a score above `score`. O(log N).
     pub fn count_above(&mut self, key: Str<'_>, score: u64) -> Result<u64, Failed> {
-        let min = OwnedStr::new(format!("({score}").as_bytes());
-        let max = OwnedStr::new(b"+inf");
+        let mut min = [b'('; 21];
+        let end = 1 + decimal(score, &mut min[1..]);
+        let [min, max] = [&min[..end], b"+inf"].map(OwnedStr::new);
         self.call(c"ZCOUNT", &[key, min.as_str(), max.as_str()])?.count()
     }
 
-    /// Returns the member of a sorted set at a rank. O(log N).
-    pub fn member_at(&mut self, key: Str<'_>, rank: u64) -> Result<Option<OwnedStr>, Failed> {
-        let rank = OwnedStr::from_integer(i64::try_from(rank).map_err(|_| Failed)?);
-        let reply = self.call(c"ZRANGE", &[key, rank.as_str(), rank.as_str()])?;
+    /// Returns the members of a sorted set from one rank to another (both inclusive), lowest first. O(log N + M) with M
+    /// the number of members returned.
+    pub fn members_at(&mut self, key: Str<'_>, from: u64, to: u64) -> Result<Vec<Element>, Failed> {
+        let [from, to] = [from, to].map(|rank| OwnedStr::from_integer(i64::try_from(rank).unwrap_or(i64::MAX)));
+        let with_scores = OwnedStr::new(b"WITHSCORES");
+        let reply = self.call(c"ZRANGE", &[key, from.as_str(), to.as_str(), with_scores.as_str()])?;
         if !reply.is(raw::REDISMODULE_REPLY_ARRAY) {
             return Err(Failed);
         }
-        // SAFETY: the reply is valid. Its element lives as long as the reply, and is null if the reply is empty.
-        let element = unsafe { api!(RedisModule_CallReplyArrayElement(reply.0.as_ptr(), 0)) };
-        let Some(element) = NonNull::new(element) else { return Ok(None) };
-        // SAFETY: `element` is not null. The string is new, and the module owns it.
-        Ok(unsafe { OwnedStr::from_raw(api!(RedisModule_CreateStringFromCallReply(element.as_ptr()))) })
+        // In RESP2, which `call` uses, each member is followed by its score, as text.
+        let mut members = Vec::new();
+        while let Some(member) = reply.string(2 * members.len()) {
+            let score = reply.string(2 * members.len() + 1).ok_or(Failed)?;
+            let score = str::from_utf8(score.bytes()).ok().and_then(|text| text.parse().ok()).ok_or(Failed)?;
+            members.push(Element { member, score });
+        }
+        Ok(members)
     }
 }

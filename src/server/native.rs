@@ -9,8 +9,9 @@ use super::string::OwnedStr;
 use std::ffi::{CStr, c_int};
 use std::io;
 
-const NEEDED: [&CStr; 10] = [
+const NEEDED: [&CStr; 11] = [
     c"DUMP",
+    c"PERSIST",
     c"PEXPIREAT",
     c"RESTORE",
     c"SET",

@@ -5,15 +5,19 @@
 use crate::commands::args::{Args, after, flag, once};
 use crate::error::Error;
 use crate::expiring::ExpiringSet;
-use crate::model::time;
+use crate::model::time::{self, Millis};
 use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::key::Reading;
+use crate::server::zset::Element;
 use crate::server::{Context, Str};
+
+/// Up to this many members, skipping them is cheaper than finding a rank.
+const FEW: usize = 256;
 
 pub const SPEC: Spec = Spec {
     name: c"ZEXP.MEMBERS",
     summary: c"Returns the live members of an expiring set, soonest to expire first.",
-    complexity: c"O(log N + M) with N the number of members of the set and M the sum of the offset and the number of members returned",
+    complexity: c"O(log N + M) with N the number of members of the set and M the number of members returned",
     since: c"0.1.0",
     flags: c"readonly",
     keys: Keys::First(Access::Read),
@@ -49,23 +53,38 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
         Some((offset, count)) => (to_usize(offset), if count < 0 { usize::MAX } else { to_usize(count) }),
     };
 
-    let mut set = ExpiringSet::<Reading>::expiring(ctx, key)?;
-    let ctx = set.shared_ctx();
+    // Skipping members is cheaper than a search by rank if the offset is small, and no dearer than the reply if the reply
+    // is longer than the offset.
+    if offset <= FEW || offset < count {
+        let mut set = ExpiringSet::<Reading>::expiring(ctx, key)?;
+        let ctx = set.shared_ctx();
+        reply(ctx, now, with_ttl, set.live(offset, now, until).take(count));
+        return Ok(());
+    }
+    let (first, live) = ExpiringSet::counted(ctx, key, now, |set, live| (set.first_live_rank(live), live))?;
+    let offset = offset as u64;
+    let count = (count as u64).min(live.saturating_sub(offset));
+    let members =
+        if count == 0 { Vec::new() } else { ctx.members_at(key, first + offset, first + offset + count - 1)? };
+    reply(ctx, now, with_ttl, members.into_iter().take_while(|element| element.score <= until));
+    Ok(())
+}
+
+fn reply(ctx: &Context, now: Millis, with_ttl: bool, members: impl Iterator<Item = Element>) {
     let in_pairs = with_ttl && ctx.is_resp3();
     let parts = if with_ttl && !in_pairs { 2 } else { 1 };
-    ctx.reply_items(parts, set.live(offset, now, until).take(count), |ctx, element| {
+    ctx.reply_items(parts, members, |ctx, element| {
         if in_pairs {
             ctx.reply_array(2);
         }
         ctx.reply_string(element.member.as_str());
         if with_ttl {
             match time::ceil_score(element.score) {
-                Some(expiry) if expiry < time::MAX => ctx.reply_count(expiry - now),
+                Some(expiry) if expiry < time::MAX => ctx.reply_count(expiry.saturating_sub(now)),
                 _ => ctx.reply_integer(-1),
             }
         }
     });
-    Ok(())
 }
 
 fn to_usize(number: i64) -> usize {

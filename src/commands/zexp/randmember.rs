@@ -7,6 +7,7 @@ use crate::commands::args::Args;
 use crate::error::Error;
 use crate::expiring::ExpiringSet;
 use crate::model::random::Random;
+use crate::model::time::Millis;
 use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::zset::Element;
 use crate::server::{Context, Str};
@@ -39,21 +40,19 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
         return Err(Error::TooManyRepeated);
     }
 
-    let (dead, chosen, pool) = ExpiringSet::counted(ctx, key, now, |set, live| {
-        let wanted = match count {
-            None => live.min(1),
-            Some(count) if count >= 0 => live.min(count.unsigned_abs()),
-            Some(_) if live == 0 => 0,
-            Some(count) => count.unsigned_abs(),
+    let Some(count) = count else { return reply_one(ctx, key, now) };
+    let (first, chosen, pool) = ExpiringSet::counted(ctx, key, now, |set, live| {
+        let (random, most) = (Random::new(), count.unsigned_abs());
+        let chosen = match count {
+            0.. => distinct_below(random, live, most.min(live)),
+            _ if live == 0 => Vec::new(),
+            _ => below(random, live, most),
         };
-        let distinct = count.is_none_or(|count| count >= 0);
-        let random = Random::new();
-        let chosen = if distinct { distinct_below(random, live, wanted) } else { below(random, live, wanted) };
-        let pool = (wanted > live / WALK).then(|| Pool::of(set.live(0, now, f64::INFINITY)));
-        (set.len().saturating_sub(live), chosen, pool)
+        let pool = (chosen.len() as u64 > live / WALK).then(|| Pool::of(set.live(0, now, f64::INFINITY)));
+        (set.first_live_rank(live), chosen, pool)
     })?;
     if let Some(pool) = pool {
-        reply_head(ctx, count, chosen.len());
+        ctx.reply_array(chosen.len());
         for rank in chosen {
             // RESTORE accepts sets whose members are out of order. For such a set, the pool may have fewer members than
             // were counted.
@@ -64,22 +63,35 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
         }
         return Ok(());
     }
-    let members = chosen.into_iter().map(|rank| ctx.member_at(key, dead + rank)).collect::<Result<Vec<_>, _>>()?;
-    reply_head(ctx, count, members.len());
-    for member in members {
-        match member {
-            Some(member) => ctx.reply_string(member.as_str()),
-            None => ctx.reply_null(),
-        }
-    }
+    let members = chosen.into_iter().map(|rank| member_at(ctx, key, first + rank)).collect::<Result<Vec<_>, _>>()?;
+    ctx.reply_array(members.len());
+    members.iter().for_each(|member| reply_member(ctx, member.as_ref()));
     Ok(())
 }
 
-fn reply_head(ctx: &Context, count: Option<i64>, members: usize) {
-    if count.is_some() {
-        ctx.reply_array(members);
-    } else if members == 0 {
-        ctx.reply_null();
+/// Replies with one member, or null if none is live.
+fn reply_one(ctx: &mut Context, key: Str<'_>, now: Millis) -> Result<(), Error> {
+    let (rank, element) = ExpiringSet::counted(ctx, key, now, |set, live| {
+        let rank = if live == 0 { 0 } else { Random::new().below(live) };
+        let near = (rank <= WALK).then(|| set.live(rank as usize, now, f64::INFINITY).next());
+        (set.first_live_rank(live) + rank, near)
+    })?;
+    let element = match element {
+        Some(near) => near,
+        None => member_at(ctx, key, rank)?,
+    };
+    reply_member(ctx, element.as_ref());
+    Ok(())
+}
+
+fn member_at(ctx: &mut Context, key: Str<'_>, rank: u64) -> Result<Option<Element>, Error> {
+    Ok(ctx.members_at(key, rank, rank)?.pop())
+}
+
+fn reply_member(ctx: &Context, element: Option<&Element>) {
+    match element {
+        Some(element) => ctx.reply_string(element.member.as_str()),
+        None => ctx.reply_null(),
     }
 }
 
