@@ -146,7 +146,7 @@ pub(super) fn note_slot_import_started(ctx: &Context, slots: &[SlotRange]) {
         tracker.arrived.retain(|range| !slots.contains(range));
         // The slices remove the entries of these slots step by step, and the module ignores events of these slots until
         // the entries are removed and the move has ended.
-        tracker.tracking.begin_to_forget();
+        tracker.tracking.begin_to_forget(|key| slots::hold(slots, key));
         tracker.attend(ctx);
     });
 }

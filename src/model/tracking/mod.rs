@@ -133,10 +133,13 @@ impl Tracking {
         self.databases.extend(was_other.map(|database| (one, database)));
     }
 
-    /// Begins a walk, which reads all sets. Each call of [`forget_some`](Tracking::forget_some) continues the walk. An
-    /// unfinished earlier walk is ended.
-    pub fn begin_to_forget(&mut self) {
-        self.databases.values_mut().for_each(Database::begin_walk);
+    /// Forgets the pending tags of the keys for which `is_meant` returns true, and begins a walk, which reads all sets.
+    /// Each call of [`forget_some`](Tracking::forget_some) continues the walk. An unfinished earlier walk is ended.
+    pub fn begin_to_forget(&mut self, is_meant: impl Fn(&[u8]) -> bool) {
+        for database in self.databases.values_mut() {
+            database.pending.retain(|key, _| !is_meant(key));
+            database.begin_walk();
+        }
     }
 
     pub fn is_forgetting(&self) -> bool {
@@ -225,7 +228,10 @@ impl Tracking {
     /// Between the two events, a listener of another module may move other keys. Their events come in pairs, too, so a
     /// stack finds the pairs.
     pub fn begin_move(&mut self, database: i32, key: &[u8]) {
-        let moved = Moved { due: self.due(database, key), pending: self.pending(database, key) };
+        // A set whose check is postponed is never due. Under its new name, it must be checked.
+        let is_postponed = self.databases.get(&database).is_some_and(|database| !database.postponed.is_empty());
+        let due = self.due(database, key).map(|due| if due == NEVER && is_postponed { AT_ONCE } else { due });
+        let moved = Moved { due, pending: self.pending(database, key) };
         self.gone(database, key);
         self.moving.push(moved);
     }
