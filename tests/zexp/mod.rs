@@ -6,7 +6,6 @@ mod cap;
 mod data;
 mod errors;
 mod expire;
-mod marker;
 mod pop;
 mod read;
 mod transparent;
