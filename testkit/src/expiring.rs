@@ -40,12 +40,13 @@ pub fn card(client: &mut Client, key: &str) -> i64 {
     client.int(&format!("ZCARD {key}")) - tags
 }
 
-/// Waits until plain commands find `members` members in `key`, and the tag. With 0, waits until the key is gone.
+/// Waits until plain commands find `members` members in `key`, without the tag. With 0, waits until the key is gone.
 #[track_caller]
 pub fn assert_drained(client: &mut Client, key: &str, members: i64) {
     let what = format!("{key} is drained to {members} members");
-    let left = if members == 0 { 0 } else { members + 1 };
-    eventually(PATIENCE, &what, || client.int(&format!("ZCARD {key}")) == left);
+    eventually(PATIENCE, &what, || {
+        if members == 0 { client.int(&format!("EXISTS {key}")) == 0 } else { card(client, key) == members }
+    });
 }
 
 /// Waits until the module has scanned all keys of the server. Then adds a member that expires soon, and waits until the
