@@ -22,7 +22,7 @@ use super::sweeper::settle_tags;
 use super::{tag, tracker};
 use crate::model::db_key::DbKey;
 use crate::model::time::{self, Millis};
-use crate::model::tracking::{NEVER, PendingTag};
+use crate::model::tracking::{AT_ONCE, NEVER, PendingTag};
 use crate::server::events::{EventKind, KeyEvent, ServerEvent, run_after_command};
 use crate::server::key::{ReadKey, Reading};
 use crate::server::zset::SortedSet;
@@ -148,6 +148,8 @@ fn on_members_changed(ctx: &mut Context, event: &KeyEvent<'_>) {
             Note::Pending(PendingTag::Suspected)
         }
         (Some(f64::NEG_INFINITY), Some(_), _) => Note::Settled,
+        // ZPOPMAX may have sent its event before it removes more members. If only the tag is left, the set must go.
+        (Some(f64::NEG_INFINITY), None, EventKind::RemoveRange) => Note::Due(AT_ONCE),
         (Some(f64::NEG_INFINITY), None, _) => match earlier_due(&mut set, due.unwrap_or(NEVER)) {
             Some(due) => Note::Due(due),
             None => return,
