@@ -1,7 +1,8 @@
 //! An open sorted set whose scores are expiry times.
 
 use super::effects::{Effects, MemberName, announce_members};
-use super::{is_tag, legacy, tag, tracker};
+use super::tag::{is_tag, tag};
+use super::{legacy, tracker};
 use crate::config;
 use crate::error::Error;
 use crate::model::time::{self, Millis};

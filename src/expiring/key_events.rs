@@ -19,7 +19,8 @@
 
 use super::scan::SetKind;
 use super::sweeper::settle_tags;
-use super::{tag, tracker};
+use super::tag::tag;
+use super::tracker;
 use crate::model::db_key::DbKey;
 use crate::model::time::{self, Millis};
 use crate::model::tracking::{AT_ONCE, NEVER, PendingTag};

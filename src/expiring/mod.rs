@@ -13,7 +13,7 @@
 //! [`crate::model::tracking`]. The tracker learns of sets from the module's own commands, from events ([`key_events`]),
 //! and from the keyspace [`scan`].
 //!
-//! Each of these files uses only the files listed before it: [`legacy`], [`effects`], [`scan`], [`tracker`],
+//! Each of these files uses only the files listed before it: [`tag`], [`legacy`], [`effects`], [`scan`], [`tracker`],
 //! [`ExpiringSet`], [`sweeper`], [`key_events`].
 
 mod effects;
@@ -22,28 +22,13 @@ pub mod key_events;
 mod legacy;
 mod scan;
 pub mod sweeper;
+mod tag;
 pub mod tracker;
 
-use crate::server::{Context, StaticStr, Str};
+use crate::server::Context;
 pub use effects::MemberName;
 pub use expiring_set::ExpiringSet;
-use lazy_static::lazy_static;
-
-/// The name of the member that makes a sorted set an expiring set.
-const TAG: &[u8] = b"zeitset:expiring";
-
-lazy_static! {
-    static ref TAG_NAME: StaticStr = StaticStr::new(TAG);
-}
-
-fn tag(ctx: &Context) -> Str<'static> {
-    TAG_NAME.get(ctx)
-}
-
-/// Whether this member is the tag, which commands do not show or change.
-pub fn is_tag(member: Str<'_>) -> bool {
-    member.bytes() == TAG
-}
+pub use tag::is_tag;
 
 /// Starts active expiry, and the search for expiring sets.
 pub fn start(ctx: &Context) {

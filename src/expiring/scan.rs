@@ -9,7 +9,8 @@
 //! Otherwise the loading time, in which clients wait, would double (5.5 s instead of 2.5 s for a million sets). Until
 //! the scan finds a set, its expired members only take memory, because reads ignore them.
 
-use super::{legacy, tag};
+use super::legacy;
+use super::tag::tag;
 use crate::model::time::Millis;
 use crate::model::tracking::{AT_ONCE, PendingTag, Tracking, visit_at};
 use crate::server::Context;

@@ -20,7 +20,8 @@ const MAY_USE: [(&str, &[&str]); 10] = [
 ];
 
 /// The files of `expiring`. Each may use only earlier ones.
-const IN_EXPIRING: [&str; 7] = ["effects", "scan", "tracker", "expiring_set", "sweeper", "key_events", "mod"];
+const IN_EXPIRING: [&str; 9] =
+    ["tag", "legacy", "effects", "scan", "tracker", "expiring_set", "sweeper", "key_events", "mod"];
 
 pub fn sources(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
