@@ -35,7 +35,10 @@ fn the_first_member_brings_the_tag_and_no_ttl() {
     let (_server, mut c) = start();
     sample(&mut c);
     c.script(&[
-        ("ZRANGE k 0 -1 WITHSCORES".to_string(), format!("['{TAG}' '-inf' 'a' '{FAR}' 'b' '{}' 'c' '{}']", FAR + 1, FAR + 2)),
+        (
+            "ZRANGE k 0 -1 WITHSCORES".to_string(),
+            format!("['{TAG}' '-inf' 'a' '{FAR}' 'b' '{}' 'c' '{}']", FAR + 1, FAR + 2),
+        ),
         ("PTTL k".to_string(), "-1".into()),
         ("ZCARD k".to_string(), "4".into()),
         (format!("ZCOUNT k {} +inf", c_now()), "3".into()),
@@ -293,7 +296,9 @@ fn a_copied_tag_is_removed_wherever_its_key_went_in_the_same_turn() {
 #[test]
 fn a_missing_tag_is_given_back_to_a_set_that_was_renamed_in_the_same_turn() {
     let (server, replica, mut c) = start_pair();
-    for frame in [&["ZPOPMIN k", "RENAME k u"][..], &["MULTI", "ZPOPMIN k", "RENAME k u", "RENAME u v", "RENAME v u", "EXEC"]] {
+    for frame in
+        [&["ZPOPMIN k", "RENAME k u"][..], &["MULTI", "ZPOPMIN k", "RENAME k u", "RENAME u v", "RENAME v u", "EXEC"]]
+    {
         c.run("DEL u v");
         sample(&mut c);
         let mut pipe = redis::pipe();
