@@ -78,7 +78,7 @@ fn no_command_shows_counts_or_draws_the_tag() {
     }
     let drawn = c.strings("ZEXP.RANDMEMBER k -200");
     assert!(drawn.len() == 200 && !drawn.contains(&TAG.to_string()));
-    c.script(&[("ZEXP.POP k", "'a'"), ("ZEXP.POP k 9", "{'b' 'c'}"), ("EXISTS k", "0")]);
+    c.script(&[("ZEXP.POP k", "'a'"), ("ZEXP.POP k 9", "['b' 'c']"), ("EXISTS k", "0")]);
 }
 
 #[test]
@@ -160,6 +160,9 @@ fn a_range_that_takes_the_tag_along_leaves_an_expiring_set() {
     let (server, replica, mut c) = start_pair();
     for (call, members) in TAKING {
         for frame in [&["{}"][..], &["MULTI", "{}", "EXEC"], &["EVAL {} 0"]] {
+            if call.starts_with('B') && frame.len() == 1 && frame[0].starts_with("EVAL") {
+                continue; // A script may not block.
+            }
             sample(&mut c);
             for line in frame {
                 run_in(&mut c, line, call);
@@ -229,7 +232,7 @@ fn a_store_command_makes_an_ordinary_set() {
     c.run("ZADD o 5 x 6 y");
     sample(&mut c);
     for (call, members) in STORING {
-        c.run(&format!("ZEXP.ADD t 5m before"));
+        c.run_all(["DEL t", "ZEXP.ADD t 5m before"]);
         for frame in [&["{}"][..], &["MULTI", "{}", "EXEC"], &["EVAL {} 0"]] {
             for line in frame {
                 run_in(&mut c, line, call);
@@ -272,7 +275,9 @@ fn a_copied_tag_is_removed_wherever_its_key_went_in_the_same_turn() {
             if in_transaction {
                 pipe.add_command(testkit::command("MULTI"));
             }
-            calls.for_each(|call| drop(pipe.add_command(testkit::command(call)).ignore()));
+            for call in calls {
+                pipe.add_command(testkit::command(call)).ignore();
+            }
             if in_transaction {
                 pipe.add_command(testkit::command("EXEC"));
             }
@@ -302,7 +307,9 @@ fn a_missing_tag_is_given_back_to_a_set_that_was_renamed_in_the_same_turn() {
         c.run("DEL u v");
         sample(&mut c);
         let mut pipe = redis::pipe();
-        frame.iter().for_each(|call| drop(pipe.add_command(testkit::command(call)).ignore()));
+        for call in frame {
+            pipe.add_command(testkit::command(call)).ignore();
+        }
         c.pipe(&pipe);
         assert_tag_is_back(&mut c, "u", "RENAME");
         c.script(&[("ZEXP.MEMBERS u", "['a' 'b' 'c']"), ("EXISTS k v", "0")]);
