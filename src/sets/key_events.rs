@@ -26,7 +26,7 @@ use crate::server::events::{EventKind, KeyEvent, ServerEvent, run_after_command}
 use crate::server::key::{ReadKey, Reading};
 use crate::server::zset::SortedSet;
 use crate::server::{Context, OwnedStr, Str};
-use crate::sets::index::{NEVER, PendingTag};
+use crate::sets::index::{AT_ONCE, NEVER, PendingTag};
 use std::sync::atomic::{AtomicI32, Ordering};
 
 /// The source database of the last MOVE.
@@ -148,6 +148,8 @@ fn on_members_changed(ctx: &mut Context, event: &KeyEvent<'_>) {
             Note::Pending(PendingTag::Suspected)
         }
         (Some(tag::SCORE), Some(_), _) => Note::Settled,
+        // ZPOPMAX may have sent its event before it removes more members. If only the tag is left, the set must go.
+        (Some(tag::SCORE), None, EventKind::RemoveRange) => Note::Due(AT_ONCE),
         (Some(tag::SCORE), None, _) => match earlier_due(&mut set, due.unwrap_or(NEVER)) {
             Some(due) => Note::Due(due),
             None => return,
