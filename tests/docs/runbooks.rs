@@ -158,14 +158,8 @@ fn keys_that_are_copied_as_the_page_says_are_what_they_were() {
     assert_eq!(n.verdict("ZRL.PEEK carts:sliding 10 1000h").remaining, 7);
     assert_eq!(n.verdict("ZRL.PEEK carts:fixed 10 1000h FIXED").remaining, 7);
 
-    // Makes the mistake that the page warns of, and then repairs the set.
-    let dump = c.dump("carts:more");
-    n.restore("carts:more", 0, &dump);
-    assert_eq!(run(&check, &names), "carts:more\n");
-    n.script(&[
-        ("ZEXP.CARD carts:more", "!NOTEXPIRING"),
-        ("ZEXP.ADOPT carts:more", "2"),
-        ("ZEXP.CARD carts:more", "2"),
-    ]);
-    assert_eq!(run(&check, &names), "");
+    // Makes the mistake that the page warns of.
+    let dump = c.dump("carts:sliding");
+    n.restore("carts:sliding", 0, &dump);
+    assert_eq!(run(&check, &names), "carts:sliding\n");
 }
