@@ -7,8 +7,8 @@
 use super::context::Context;
 use super::string::{OwnedStr, Str};
 use super::zset::Element;
+use crate::base::time::decimal;
 use crate::error::Error;
-use crate::model::time::decimal;
 use redis_module::raw::{self, RedisModuleCallReply, RedisModuleCtx};
 use std::ffi::CStr;
 use std::ptr::NonNull;

@@ -8,4 +8,5 @@ mod errors;
 mod expire;
 mod pop;
 mod read;
+mod tag;
 mod transparent;
