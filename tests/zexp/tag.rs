@@ -1,8 +1,8 @@
 //! The tag: the member `zeitset:expiring` with score `-inf` makes a sorted set an expiring set.
 
-use testkit::{Client, Dataset, FAR, PATIENCE, Server, after_scan, assert_same_data, eventually, start, start_pair};
-
-const TAG: &str = "zeitset:expiring";
+use testkit::{
+    Client, Dataset, FAR, PATIENCE, Server, TAG, after_scan, assert_same_data, eventually, start, start_pair,
+};
 
 /// The errors of commands on an ordinary sorted set.
 const ORDINARY: &str = "!NOTEXPIRING ";
@@ -229,7 +229,7 @@ fn a_store_command_makes_an_ordinary_set() {
     c.run("ZADD o 5 x 6 y");
     sample(&mut c);
     for (call, members) in STORING {
-        c.run(&format!("ZEXP.ADD t 5m before"));
+        c.run("ZEXP.ADD t 5m before");
         for frame in [&["{}"][..], &["MULTI", "{}", "EXEC"], &["EVAL {} 0"]] {
             for line in frame {
                 run_in(&mut c, line, call);
@@ -265,18 +265,9 @@ fn a_copied_tag_is_removed_wherever_its_key_went_in_the_same_turn() {
     c.run("ZADD o 5 x 6 y");
     sample(&mut c);
     for following in FOLLOWING {
-        for in_transaction in [false, true] {
+        for [begin, end] in [["PING", "PING"], ["MULTI", "EXEC"]] {
             c.run("DEL t u v");
-            let mut pipe = redis::pipe();
-            let calls = std::iter::once(&"ZUNIONSTORE t 2 k o").chain(following);
-            if in_transaction {
-                pipe.add_command(testkit::command("MULTI"));
-            }
-            calls.for_each(|call| drop(pipe.add_command(testkit::command(call)).ignore()));
-            if in_transaction {
-                pipe.add_command(testkit::command("EXEC"));
-            }
-            c.pipe(&pipe);
+            c.run_all([&[begin, "ZUNIONSTORE t 2 k o"], following, &[end]].concat());
             c.run("SELECT 0");
             assert_tag_is_gone(&mut c, "u", &following.join(", "));
             after_scan(&mut c);
@@ -301,9 +292,7 @@ fn a_missing_tag_is_given_back_to_a_set_that_was_renamed_in_the_same_turn() {
     {
         c.run("DEL u v");
         sample(&mut c);
-        let mut pipe = redis::pipe();
-        frame.iter().for_each(|call| drop(pipe.add_command(testkit::command(call)).ignore()));
-        c.pipe(&pipe);
+        c.run_all(frame);
         assert_tag_is_back(&mut c, "u", "RENAME");
         c.script(&[("ZEXP.MEMBERS u", "['a' 'b' 'c']"), ("EXISTS k v", "0")]);
     }
