@@ -268,7 +268,8 @@ impl<'k> ExpiringSet<'k, Writing> {
                 break;
             }
         }
-        if self.len() == 0 {
+        let left = self.len();
+        if left == 0 {
             return self.unlink(gone.len() as u64);
         }
         let first = self.members().next().map(|first| first.score);

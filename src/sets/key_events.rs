@@ -92,6 +92,13 @@ fn note_pending(ctx: &Context, database: i32, name: Str<'_>, tag: PendingTag) {
     run_after_command(ctx, settle_tags);
 }
 
+/// Returns the database of an event's key. In a transaction, Valkey 9.1 returns the client's database for a key that MOVE
+/// or COPY wrote to another database, but opens the key itself.
+fn database_of(ctx: &mut Context, name: Str<'_>) -> i32 {
+    let database = ctx.database();
+    ReadKey::open_notouch(ctx, name).database().unwrap_or(database)
+}
+
 /// Reads a sorted set without side effects. `None` if the key is missing or has another type.
 fn read<'c>(ctx: &'c mut Context, name: Str<'_>) -> Option<SortedSet<'c, Reading>> {
     SortedSet::new(ReadKey::open_notouch(ctx, name)).filter(|set| !set.is_empty())
@@ -102,11 +109,7 @@ fn read<'c>(ctx: &'c mut Context, name: Str<'_>) -> Option<SortedSet<'c, Reading
 /// If the tracker does not know the key, another module may have moved the key between the two events of a move. If a
 /// copied tag is pending at this time, the key may be the one that has it.
 fn on_moved(ctx: &mut Context, event: &KeyEvent<'_>) {
-    let mut database = ctx.database();
-    if event.kind == EventKind::MoveTo {
-        // In a transaction, Valkey 9.1 returns the client's database instead of the key's.
-        database = ReadKey::open_notouch(ctx, event.key).database().unwrap_or(database);
-    }
+    let database = if event.kind == EventKind::MoveTo { database_of(ctx, event.key) } else { ctx.database() };
     let (is_known, has_copied) = tracker::with(ctx, |tracking| {
         let has_copied = tracking.has_copied();
         (tracking.end_move(database, event.key.bytes()), has_copied)
@@ -209,8 +212,7 @@ fn earlier_due(set: &mut SortedSet<'_, Reading>, due: Millis) -> Option<Millis> 
 /// that the key has comes from a STORE command.
 fn inspect(ctx: &mut Context, name: Str<'_>, is_copied: bool) {
     let key = ReadKey::open_notouch(ctx, name);
-    // Does not use the context's database, because in a transaction, Valkey 9.1 returns the client's database for a key
-    // that MOVE or COPY wrote to another database.
+    // As `database_of`, but opens the key only once.
     let database = key.database().unwrap_or(key.ctx().database());
     let set = SortedSet::new(key).filter(|set| !set.is_empty());
     let kind = set.map_or(SetKind::Ordinary, |mut set| SetKind::of(&mut set));
@@ -228,12 +230,12 @@ fn inspect(ctx: &mut Context, name: Str<'_>, is_copied: bool) {
 fn is_copy_of_pending(ctx: &mut Context, name: Str<'_>) -> bool {
     /// The most sets that are compared.
     const SOME: usize = 16;
-    let here = ctx.database();
     let sources =
         tracker::with(ctx, |tracking| if tracking.has_pending() { tracking.copied(SOME) } else { Vec::new() });
     if sources.is_empty() {
         return false;
     }
+    let here = database_of(ctx, name);
     let ends = |set: &mut SortedSet<'_, Reading>| (set.len(), set.last().map(|last| last.member.bytes().to_vec()));
     let copy = read(ctx, name).map(|mut set| ends(&mut set));
     let is_same = |ctx: &mut Context, DbKey { database, name }: &DbKey| {

@@ -87,20 +87,6 @@ fn a_set_left_with_expired_members_only_is_removed() {
     assert_drained(&mut c, "k", 0);
 }
 
-#[test]
-fn a_set_left_with_the_tag_only_is_removed() {
-    let (_server, mut c) = start();
-    for change in ["ZREM k a b", "ZREMRANGEBYSCORE k 0 +inf", "ZPOPMAX k 2"] {
-        sample(&mut c);
-        c.run(change);
-        c.script(&[("ZEXP.CARD k", "0"), ("ZEXP.MEMBERS k", "[]")]);
-        assert_drained(&mut c, "k", 0);
-    }
-    plant(&mut c, "planted", &[("a", FAR)]);
-    c.run("ZREM planted a");
-    assert_drained(&mut c, "planted", 0);
-}
-
 /// The sweeper needs several slices for the expired members.
 #[test]
 fn a_later_plain_member_outlives_a_backlog() {

@@ -13,7 +13,7 @@ const GRACE_MS: i64 = 47_111;
 /// a set of version 0.3.
 fn ordinary_sets(now: i64) -> Vec<(String, Vec<String>, i64)> {
     let (past, future) = ([now - 5000, now - 1000], [FAR - 5000, FAR]);
-    let marker = FAR + GRACE_MS;
+    let legacy = FAR + GRACE_MS; // The TTL that version 0.3 gave to a set with this last member.
     let mut sets = Vec::new();
     let mut add = |name: String, scores: &[String], ttl: i64| sets.push((name, scores.to_vec(), ttl));
     let texts = |scores: &[i64]| scores.iter().map(i64::to_string).collect::<Vec<_>>();
@@ -22,33 +22,33 @@ fn ordinary_sets(now: i64) -> Vec<(String, Vec<String>, i64)> {
     add("past".into(), &texts(&past), -1);
     add("future".into(), &texts(&future), -1);
     add("mixed".into(), &texts(&[past[0], past[1], FAR]), -1);
-    add("seconds".into(), &texts(&[past[0] / 1000, FAR / 1000]), marker);
+    add("seconds".into(), &texts(&[past[0] / 1000, FAR / 1000]), legacy);
     add("past-with-ttl".into(), &texts(&past), FAR);
     add("future-with-ttl".into(), &texts(&future), FAR);
     // Expired and live members, and a TTL close to that of a set of version 0.3.
     for shift in [-GRACE_MS, -10_001, -10_000, -1001, -1000, -999, -1, 1, 999, 1000, 1001, 10_000, 10_001, 100_000] {
-        add(format!("offset{shift}"), &texts(&[past[0], past[1], FAR]), marker + shift);
-        add(format!("single-offset{shift}"), &texts(&[FAR]), marker + shift);
+        add(format!("offset{shift}"), &texts(&[past[0], past[1], FAR]), legacy + shift);
+        add(format!("single-offset{shift}"), &texts(&[FAR]), legacy + shift);
     }
     // The TTL is that of a set of version 0.3 with another last member.
-    add("of-the-first".into(), &texts(&[past[0], FAR, FAR + 100_000]), marker);
-    add("of-the-middle".into(), &texts(&[FAR - 20_000, FAR, FAR + 20_000]), marker);
+    add("of-the-first".into(), &texts(&[past[0], FAR, FAR + 100_000]), legacy);
+    add("of-the-middle".into(), &texts(&[FAR - 20_000, FAR, FAR + 20_000]), legacy);
     // Rounded up, this score is FAR + 1 ms.
-    add("fraction".into(), &[past[0].to_string(), format!("{FAR}.5")], marker);
+    add("fraction".into(), &[past[0].to_string(), format!("{FAR}.5")], legacy);
     // These scores are no times.
-    add("infinite".into(), &[past[0].to_string(), "+inf".into()], marker);
+    add("infinite".into(), &[past[0].to_string(), "+inf".into()], legacy);
     add("infinite-without-ttl".into(), &["-inf".into(), "+inf".into()], -1);
     add("minus-infinite".into(), &["-inf".into()], FAR);
-    add("minus-infinite-offset".into(), &["-inf".into(), FAR.to_string()], marker + 1);
-    add("negative".into(), &texts(&[-2, -1]), marker);
-    add("negative-and-grace".into(), &texts(&[-GRACE_MS, -5]), marker);
+    add("minus-infinite-offset".into(), &["-inf".into(), FAR.to_string()], legacy + 1);
+    add("negative".into(), &texts(&[-2, -1]), legacy);
+    add("negative-and-grace".into(), &texts(&[-GRACE_MS, -5]), legacy);
     add("beyond".into(), &texts(&[past[0], NEVER + 1]), NEVER + 1 + GRACE_MS);
-    add("tiny".into(), &["1e-300".into(), "0".into()], marker);
-    add("huge".into(), &["1e300".into()], marker);
+    add("tiny".into(), &["1e-300".into(), "0".into()], legacy);
+    add("huge".into(), &["1e300".into()], legacy);
     // This set is so large that the server stores it as a skiplist.
     let many: Vec<_> = (0..500).map(|n| (past[0] + n).to_string()).chain([FAR.to_string()]).collect();
     add("large".into(), &many, -1);
-    add("large-offset".into(), &many, marker - 1);
+    add("large-offset".into(), &many, legacy - 1);
     add("large-past".into(), &many[..500], FAR);
     // Sets that resemble rate limits of version 0.2: the TTL ends 1 ms or 1001 ms after the last score.
     add("like-a-limit".into(), &texts(&[past[0], FAR]), FAR + 1);
