@@ -21,6 +21,7 @@ use crate::server::{Context, OwnedStr, catch_panic, context};
 use crate::sets::index::{Outcome, Pace, PendingTag, Tracking, visit_at};
 use lazy_static::lazy_static;
 use redis_module::RedisLockIndicator;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// The minimum time in ms between two checks of a set whose members expire continuously, because deleting several
@@ -30,6 +31,8 @@ const REVISIT: Millis = 10;
 /// Divides the sweeper's maximum share of one core while a child process saves the dataset. During this time, the
 /// system copies every memory page that the server changes.
 const CHILD_DUTY_DIVISOR: u32 = 4;
+
+static IS_SETTLING: AtomicBool = AtomicBool::new(false);
 
 lazy_static! {
     static ref STATE: Shared<Sweeper> = Shared::new(Sweeper::default());
@@ -92,12 +95,20 @@ pub(super) fn run_slice(ctx: &mut Context) {
 /// time of a slice.
 pub(super) fn settle_tags(ctx: &mut Context) {
     let (started, budget) = (Instant::now(), slice());
+    IS_SETTLING.store(true, Ordering::Relaxed);
     while ctx.may_write_by_itself() && started.elapsed() < budget {
         let Some(key) = tracker::with(ctx, Tracking::next_pending) else { break };
         if catch_panic(|| settle_tag(ctx, &key)).is_none() {
             tracker::with(ctx, |tracking| tracking.forget_pending(key.database, &key.name));
         }
     }
+    IS_SETTLING.store(false, Ordering::Relaxed);
+}
+
+/// Whether [`settle_tags`] is running. Its events may make another module move a tag again. The timer settles such a tag:
+/// if it were settled at once, this might never end.
+pub(super) fn is_settling() -> bool {
+    IS_SETTLING.load(Ordering::Relaxed)
 }
 
 fn settle_tag(ctx: &mut Context, key: &DbKey) {

@@ -135,6 +135,20 @@ fn a_set_is_known_at_its_new_name_whatever_moves_in_the_middle_of_a_rename() {
     }
 }
 
+/// Whenever the module removes a copied tag, the neighbour copies it again. From Redis 7.2 on, the module removes the tag
+/// in a job after the command.
+#[test]
+fn a_neighbour_that_copies_a_tag_again_and_again_keeps_no_client_waiting() {
+    let (_server, mut c) = start();
+    c.run("ZEXP.ADD set 1w a");
+    c.run("EVIL.ON zrem ZUNIONSTORE stored 1 set");
+    c.script(&[("ZUNIONSTORE stored 1 set", "2")]);
+    c.wait_for_cron();
+    assert!(c.int("EVIL.OFF") > 0, "the neighbour did nothing");
+    let ordinary = ("ZRANGE stored 0 -1", "['a']");
+    eventually(PATIENCE, "the tag is removed", || c.reply(ordinary.0) == ordinary.1);
+}
+
 /// While the sweeper deletes members of a set, the neighbour removes or replaces the set.
 #[test]
 fn the_set_being_drained_is_replaced() {
