@@ -229,10 +229,7 @@ impl<'k> ExpiringSet<'k, Writing> {
     pub fn commit_adopted(mut self) -> &'k mut Context {
         self.tag();
         let (database, name) = (self.ctx().database(), self.name);
-        tracker::update(self.ctx(), |tracking| {
-            tracking.forget_pending(database, name.bytes());
-            tracking.database(database).change(name.bytes(), None, false)
-        });
+        tracker::update(self.ctx(), |tracking| tracking.tagged(database, name.bytes()));
         self.commit()
     }
 
@@ -333,11 +330,9 @@ fn note_changed(ctx: &Context, name: Str<'_>, put: &[(MemberName<'_>, f64)], sig
         return;
     }
     let soonest = put.iter().filter_map(|(_, score)| time::ceil_score(*score)).min();
-    tracker::update(ctx, |tracking| {
-        if sign != Sign::Tag {
-            tracking.forget_pending(database, key);
-        }
-        tracking.database(database).change(key, soonest, sign == Sign::New)
+    tracker::update(ctx, |tracking| match sign {
+        Sign::Untagged | Sign::Legacy(_) => tracking.tagged(database, key),
+        Sign::Tag | Sign::New => tracking.database(database).change(key, soonest, sign == Sign::New),
     });
 }
 

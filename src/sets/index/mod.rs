@@ -190,6 +190,14 @@ impl Tracking {
         }
     }
 
+    /// A set has got its tag. Plain commands may have changed its members since the set was checked last, so it is due at
+    /// once. Returns true: the set is due earlier than before.
+    pub fn tagged(&mut self, database: i32, key: &[u8]) -> bool {
+        self.forget_pending(database, key);
+        self.database(database).track(key, AT_ONCE);
+        true
+    }
+
     /// Returns the keys with pending tags one after the other, and then `None`. The call after `None` begins a new
     /// round.
     pub fn next_pending(&mut self) -> Option<DbKey> {
