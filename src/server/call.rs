@@ -5,13 +5,17 @@
 //! the cluster is down or the slot is being imported.
 
 use super::context::Context;
-use super::string::{OwnedStr, Str};
-use super::zset::Element;
+use super::string::{OwnedStr, StaticStr, Str};
 use crate::base::time::decimal;
 use crate::error::Error;
+use lazy_static::lazy_static;
 use redis_module::raw::{self, RedisModuleCallReply, RedisModuleCtx};
 use std::ffi::CStr;
 use std::ptr::NonNull;
+
+lazy_static! {
+    static ref INFINITY: StaticStr = StaticStr::new(b"+inf");
+}
 
 /// The server refused a called command. Nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,26 +101,18 @@ impl Context {
     pub fn count_above(&mut self, key: Str<'_>, score: u64) -> Result<u64, Failed> {
         let mut min = [b'('; 21];
         let end = 1 + decimal(score, &mut min[1..]);
-        let [min, max] = [&min[..end], b"+inf"].map(OwnedStr::new);
-        self.call(c"ZCOUNT", &[key, min.as_str(), max.as_str()])?.count()
+        let (min, max) = (OwnedStr::new(&min[..end]), INFINITY.get(self));
+        self.call(c"ZCOUNT", &[key, min.as_str(), max])?.count()
     }
 
-    /// Returns the members of a sorted set from one rank to another (both inclusive), lowest first. O(log N + M) with M
-    /// the number of members returned.
-    pub fn members_at(&mut self, key: Str<'_>, from: u64, to: u64) -> Result<Vec<Element>, Failed> {
+    /// Returns the members of a sorted set from one rank to another (both inclusive), lowest score first. O(log N + M)
+    /// with M the number of members returned.
+    pub fn members_at(&mut self, key: Str<'_>, from: u64, to: u64) -> Result<Vec<OwnedStr>, Failed> {
         let [from, to] = [from, to].map(|rank| OwnedStr::from_integer(i64::try_from(rank).unwrap_or(i64::MAX)));
-        let with_scores = OwnedStr::new(b"WITHSCORES");
-        let reply = self.call(c"ZRANGE", &[key, from.as_str(), to.as_str(), with_scores.as_str()])?;
+        let reply = self.call(c"ZRANGE", &[key, from.as_str(), to.as_str()])?;
         if !reply.is(raw::REDISMODULE_REPLY_ARRAY) {
             return Err(Failed);
         }
-        // In RESP2, which `call` uses, each member is followed by its score, as text.
-        let mut members = Vec::new();
-        while let Some(member) = reply.string(2 * members.len()) {
-            let score = reply.string(2 * members.len() + 1).ok_or(Failed)?;
-            let score = str::from_utf8(score.bytes()).ok().and_then(|text| text.parse().ok()).ok_or(Failed)?;
-            members.push(Element { member, score });
-        }
-        Ok(members)
+        Ok((0..).map_while(|at| reply.string(at)).collect())
     }
 }

@@ -190,6 +190,10 @@ unsafe extern "C" fn key_event(
     key: *mut RedisModuleString,
 ) -> c_int {
     let is_ours = is_announced(name);
+    // No listener needs the module's own changes of members.
+    if is_ours && class & raw::REDISMODULE_NOTIFY_ZSET as c_int != 0 {
+        return raw::REDISMODULE_OK as c_int;
+    }
     // SAFETY: the server passes a context, a NUL-terminated name and a key that are valid during this call.
     let (mut ctx, name, key) = unsafe { (Context::from_raw(ctx), CStr::from_ptr(name), Str::from_raw(key)) };
     // The server sends events one at a time, so the module needs no lock.

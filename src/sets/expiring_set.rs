@@ -87,6 +87,12 @@ impl<'k, M: Mode> ExpiringSet<'k, M> {
         u64::from(self.sign == Sign::Tag)
     }
 
+    /// Returns a member, expired or live, by its rank. Ranks are counted from the first member behind the tag's place.
+    pub fn at(&mut self, rank: u64) -> Option<Element> {
+        let place = usize::try_from(self.tags() + rank).ok()?;
+        self.set.range(f64::NEG_INFINITY, f64::INFINITY).pass(place).next()
+    }
+
     /// Returns the rank of the first live member in the sorted set. `live` is the number of live members.
     pub fn first_live_rank(&self, live: u64) -> u64 {
         self.set.len().saturating_sub(live)
@@ -225,7 +231,7 @@ impl<'k> ExpiringSet<'k, Writing> {
         let (database, name) = (self.ctx().database(), self.name);
         tracker::update(self.ctx(), |tracking| {
             tracking.forget_pending(database, name.bytes());
-            tracking.database(database).change(name.bytes(), None, false);
+            tracking.database(database).change(name.bytes(), None, false)
         });
         self.commit()
     }
@@ -320,17 +326,18 @@ impl<'k> ExpiringSet<'k, Writing> {
 fn note_changed(ctx: &Context, name: Str<'_>, put: &[(MemberName<'_>, f64)], sign: Sign, is_empty: bool) {
     let (database, key) = (ctx.database(), name.bytes());
     if is_empty {
-        return tracker::with(ctx, |tracking| tracking.gone(database, key));
+        tracker::with(ctx, |tracking| tracking.gone(database, key));
+        return;
     }
     if put.is_empty() {
         return;
     }
     let soonest = put.iter().filter_map(|(_, score)| time::ceil_score(*score)).min();
     tracker::update(ctx, |tracking| {
-        tracking.database(database).change(key, soonest, sign == Sign::New);
         if sign != Sign::Tag {
             tracking.forget_pending(database, key);
         }
+        tracking.database(database).change(key, soonest, sign == Sign::New)
     });
 }
 

@@ -53,7 +53,7 @@ pub fn on_key(ctx: &mut Context, event: &KeyEvent<'_>) {
 fn on_change(ctx: &mut Context, event: &KeyEvent<'_>) {
     let (database, key) = (ctx.database(), event.key.bytes());
     match event.kind {
-        EventKind::Gone => tracker::with(ctx, |tracking| tracking.gone(database, key)),
+        EventKind::Gone => gone(ctx, database, event.key),
         EventKind::RenameFrom | EventKind::MoveFrom => {
             tracker::with(ctx, |tracking| tracking.begin_move(database, key));
         }
@@ -123,7 +123,7 @@ fn on_moved(ctx: &mut Context, event: &KeyEvent<'_>) {
 fn on_store(ctx: &mut Context, name: Str<'_>) {
     let (database, tag) = (ctx.database(), tag::name(ctx));
     let is_copied = read(ctx, name).is_some_and(|set| set.score(tag).is_some());
-    tracker::with(ctx, |tracking| tracking.gone(database, name.bytes()));
+    gone(ctx, database, name);
     if is_copied {
         note_pending(ctx, database, name, PendingTag::Copied);
     }
@@ -167,9 +167,20 @@ fn on_members_changed(ctx: &mut Context, event: &KeyEvent<'_>) {
         Note::Pending(PendingTag::Suspected) if !ctx.is_master() => {}
         Note::Pending(pending) => note_pending(ctx, database, name, pending),
         Note::Settled => tracker::with(ctx, |tracking| tracking.forget_pending(database, name.bytes())),
-        Note::Due(due) => tracker::update(ctx, |tracking| tracking.database(database).track(name.bytes(), due)),
-        Note::Released => tracker::with(ctx, |tracking| tracking.gone(database, name.bytes())),
+        Note::Due(due) => track(ctx, database, name, due),
+        Note::Released => gone(ctx, database, name),
     }
+}
+
+fn gone(ctx: &Context, database: i32, name: Str<'_>) {
+    tracker::with(ctx, |tracking| tracking.gone(database, name.bytes()));
+}
+
+fn track(ctx: &Context, database: i32, name: Str<'_>, due: Millis) {
+    tracker::update(ctx, |tracking| {
+        tracking.database(database).track(name.bytes(), due);
+        true
+    });
 }
 
 /// What a plain command's change of a set means for the tracker.
@@ -205,12 +216,10 @@ fn inspect(ctx: &mut Context, name: Str<'_>, is_copied: bool) {
     let database = key.database().unwrap_or(key.ctx().database());
     let set = SortedSet::new(key).filter(|set| !set.is_empty());
     let kind = set.map_or(SetKind::Ordinary, |mut set| SetKind::of(&mut set));
-    tracker::with(ctx, |tracking| tracking.gone(database, name.bytes()));
+    gone(ctx, database, name);
     match kind {
         SetKind::Expiring(_) if is_copied => note_pending(ctx, database, name, PendingTag::Copied),
-        SetKind::Expiring(due) => {
-            tracker::update(ctx, |tracking| tracking.database(database).track(name.bytes(), due));
-        }
+        SetKind::Expiring(due) => track(ctx, database, name, due),
         SetKind::Legacy(ttl) if ctx.is_master() => note_pending(ctx, database, name, PendingTag::Legacy(ttl)),
         _ => {}
     }

@@ -111,10 +111,13 @@ pub(super) fn with<R>(ctx: &Context, change: impl FnOnce(&mut Tracking) -> R) ->
     STATE.with(ctx, |tracker| change(&mut tracker.tracking))
 }
 
-/// Changes the tracking, and arms the timer for the next due set.
-pub(super) fn update(ctx: &Context, change: impl FnOnce(&mut Tracking)) {
+/// Changes the tracking. If `change` returns true, a set may be due earlier than before, so this function arms the timer
+/// for the next due set.
+pub(super) fn update(ctx: &Context, change: impl FnOnce(&mut Tracking) -> bool) {
     STATE.with(ctx, |tracker| {
-        change(&mut tracker.tracking);
+        if !change(&mut tracker.tracking) {
+            return;
+        }
         if !events::is_subscribed(Classes::SORTED_SETS) {
             return tracker.attend(ctx);
         }

@@ -1,8 +1,8 @@
 //! The tag: the member `zeitset:expiring` with score `-inf` makes a sorted set an expiring set.
 
-use testkit::{
-    Client, Dataset, FAR, PATIENCE, Server, TAG, after_scan, assert_same_data, eventually, start, start_pair,
-};
+use testkit::{Client, Dataset, FAR, PATIENCE, Server, after_scan, assert_same_data, eventually, start, start_pair};
+
+const TAG: &str = "zeitset:expiring";
 
 /// The errors of commands on an ordinary sorted set.
 const ORDINARY: &str = "!NOTEXPIRING ";
@@ -78,7 +78,7 @@ fn no_command_shows_counts_or_draws_the_tag() {
     }
     let drawn = c.strings("ZEXP.RANDMEMBER k -200");
     assert!(drawn.len() == 200 && !drawn.contains(&TAG.to_string()));
-    c.script(&[("ZEXP.POP k", "'a'"), ("ZEXP.POP k 9", "{'b' 'c'}"), ("EXISTS k", "0")]);
+    c.script(&[("ZEXP.POP k", "'a'"), ("ZEXP.POP k 9", "['b' 'c']"), ("EXISTS k", "0")]);
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn zrem_of_the_tag_makes_the_set_ordinary() {
 }
 
 /// Plain commands that remove the tag together with members, each with the members that stay.
-const TAKING: [(&str, &str); 10] = [
+const TAKING: [(&str, &str); 8] = [
     ("ZPOPMIN k", "['a' 'b' 'c']"),
     ("ZPOPMIN k 2", "['b' 'c']"),
     ("BZPOPMIN k 1", "['a' 'b' 'c']"),
@@ -151,8 +151,6 @@ const TAKING: [(&str, &str); 10] = [
     ("ZREMRANGEBYRANK k 0 1", "['b' 'c']"),
     ("ZREMRANGEBYSCORE k -inf 1700000000000", "['a' 'b' 'c']"),
     ("ZREMRANGEBYSCORE k -inf (4102444800001", "['b' 'c']"),
-    ("ZREMRANGEBYLEX k [zeitset:expiring [zeitset:expiring", "['a' 'b' 'c']"),
-    ("ZREMRANGEBYLEX k - [zeitset:expiring", "['a' 'b' 'c']"),
 ];
 
 #[test]
@@ -160,6 +158,9 @@ fn a_range_that_takes_the_tag_along_leaves_an_expiring_set() {
     let (server, replica, mut c) = start_pair();
     for (call, members) in TAKING {
         for frame in [&["{}"][..], &["MULTI", "{}", "EXEC"], &["EVAL {} 0"]] {
+            if call.starts_with('B') && frame.len() == 1 && frame[0].starts_with("EVAL") {
+                continue; // A script may not block.
+            }
             sample(&mut c);
             for line in frame {
                 run_in(&mut c, line, call);
@@ -229,7 +230,7 @@ fn a_store_command_makes_an_ordinary_set() {
     c.run("ZADD o 5 x 6 y");
     sample(&mut c);
     for (call, members) in STORING {
-        c.run("ZEXP.ADD t 5m before");
+        c.run_all(["DEL t", "ZEXP.ADD t 5m before"]);
         for frame in [&["{}"][..], &["MULTI", "{}", "EXEC"], &["EVAL {} 0"]] {
             for line in frame {
                 run_in(&mut c, line, call);
@@ -265,9 +266,20 @@ fn a_copied_tag_is_removed_wherever_its_key_went_in_the_same_turn() {
     c.run("ZADD o 5 x 6 y");
     sample(&mut c);
     for following in FOLLOWING {
-        for [begin, end] in [["PING", "PING"], ["MULTI", "EXEC"]] {
+        for in_transaction in [false, true] {
             c.run("DEL t u v");
-            c.run_all([&[begin, "ZUNIONSTORE t 2 k o"], following, &[end]].concat());
+            let mut pipe = redis::pipe();
+            let calls = std::iter::once(&"ZUNIONSTORE t 2 k o").chain(following);
+            if in_transaction {
+                pipe.add_command(testkit::command("MULTI"));
+            }
+            for call in calls {
+                pipe.add_command(testkit::command(call)).ignore();
+            }
+            if in_transaction {
+                pipe.add_command(testkit::command("EXEC"));
+            }
+            c.pipe(&pipe);
             c.run("SELECT 0");
             assert_tag_is_gone(&mut c, "u", &following.join(", "));
             after_scan(&mut c);
@@ -292,7 +304,11 @@ fn a_missing_tag_is_given_back_to_a_set_that_was_renamed_in_the_same_turn() {
     {
         c.run("DEL u v");
         sample(&mut c);
-        c.run_all(frame);
+        let mut pipe = redis::pipe();
+        for call in frame {
+            pipe.add_command(testkit::command(call)).ignore();
+        }
+        c.pipe(&pipe);
         assert_tag_is_back(&mut c, "u", "RENAME");
         c.script(&[("ZEXP.MEMBERS u", "['a' 'b' 'c']"), ("EXISTS k v", "0")]);
     }

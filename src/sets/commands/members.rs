@@ -7,8 +7,7 @@ use crate::base::time::{self, Millis};
 use crate::error::Error;
 use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::key::Reading;
-use crate::server::zset::Element;
-use crate::server::{Context, Str};
+use crate::server::{Context, OwnedStr, Str};
 use crate::sets::ExpiringSet;
 
 /// Up to this many members, skipping them is cheaper than finding a rank.
@@ -58,7 +57,9 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     if offset <= FEW || offset < count {
         let mut set = ExpiringSet::<Reading>::expiring(ctx, key)?;
         let ctx = set.shared_ctx();
-        reply(ctx, now, with_ttl, set.live(offset, now, until).take(count));
+        let live = set.live(offset, now, until).take(count);
+        let live = live.map(|element| (element.member, time::ceil_score(element.score).unwrap_or(time::MAX)));
+        reply(ctx, now, with_ttl, live);
         return Ok(());
     }
     let (first, live) = ExpiringSet::counted(ctx, key, now, |set, live| (set.first_live_rank(live), live))?;
@@ -66,22 +67,27 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let count = (count as u64).min(live.saturating_sub(offset));
     let members =
         if count == 0 { Vec::new() } else { ctx.members_at(key, first + offset, first + offset + count - 1)? };
-    reply(ctx, now, with_ttl, members.into_iter().take_while(|element| element.score <= until));
+    let set = ExpiringSet::<Reading>::expiring(ctx, key)?;
+    let needs_expiry = with_ttl || within.is_some();
+    let expiry = |member: &OwnedStr| if needs_expiry { set.live_until(member.as_str(), now) } else { Some(time::MAX) };
+    let members = members.into_iter().filter_map(|member| expiry(&member).map(|expiry| (member, expiry)));
+    reply(set.shared_ctx(), now, with_ttl, members.take_while(|(_, expiry)| time::to_score(*expiry) <= until));
     Ok(())
 }
 
-fn reply(ctx: &Context, now: Millis, with_ttl: bool, members: impl Iterator<Item = Element>) {
+/// Replies with members and, if `with_ttl`, their remaining ms. The members come with their expiry.
+fn reply(ctx: &Context, now: Millis, with_ttl: bool, members: impl Iterator<Item = (OwnedStr, Millis)>) {
     let in_pairs = with_ttl && ctx.is_resp3();
     let parts = if with_ttl && !in_pairs { 2 } else { 1 };
-    ctx.reply_items(parts, members, |ctx, element| {
+    ctx.reply_items(parts, members, |ctx, (member, expiry)| {
         if in_pairs {
             ctx.reply_array(2);
         }
-        ctx.reply_string(element.member.as_str());
+        ctx.reply_string(member.as_str());
         if with_ttl {
-            match time::ceil_score(element.score) {
-                Some(expiry) if expiry < time::MAX => ctx.reply_count(expiry.saturating_sub(now)),
-                _ => ctx.reply_integer(-1),
+            match expiry {
+                time::MAX => ctx.reply_integer(-1),
+                expiry => ctx.reply_count(expiry - now),
             }
         }
     });

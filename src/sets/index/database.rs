@@ -134,13 +134,15 @@ impl Database {
 
     /// Tracks a set after one of the module's commands has put members into it. `soonest` is the earliest expiry of
     /// these members. If the set was untracked, the expiries of its other members are unknown, so the set is due at
-    /// once. A new set has no other members.
-    pub fn change(&mut self, key: &[u8], soonest: Option<Millis>, is_new: bool) {
+    /// once. A new set has no other members. Returns whether the set is due earlier than before.
+    pub fn change(&mut self, key: &[u8], soonest: Option<Millis>, is_new: bool) -> bool {
         let soonest = soonest.filter(|&soonest| soonest < time::MAX).unwrap_or(NEVER);
         match self.find(key) {
-            Some(number) => self.set_due(number, soonest.min(self.set(number).due)),
+            Some(number) if self.set(number).due <= soonest => return false,
+            Some(number) => self.set_due(number, soonest),
             None => self.add(key, if is_new { soonest } else { AT_ONCE }),
         }
+        true
     }
 
     /// Changes the due time of a tracked set.
@@ -150,11 +152,13 @@ impl Database {
         }
     }
 
-    pub fn forget(&mut self, key: &[u8]) {
-        let Some(number) = self.find(key) else { return };
+    /// Forgets a set. Returns its due time. `None` if it was not tracked.
+    pub fn forget(&mut self, key: &[u8]) -> Option<Millis> {
+        let number = self.find(key)?;
+        let due = self.set(number).due;
         self.index.remove(self.set(number).hash, number);
         let last = self.len() as u32 - 1;
-        let Some((set, name)) = self.edit(last / BLOCK, Block::pop) else { return };
+        let (set, name) = self.edit(last / BLOCK, Block::pop)?;
         if number != last {
             self.index.renumber(set.hash, last, number);
             self.edit(number / BLOCK, |block| block.replace((number % BLOCK) as usize, set, name));
@@ -162,6 +166,7 @@ impl Database {
         if last.is_multiple_of(BLOCK) {
             self.blocks.pop();
         }
+        Some(due)
     }
 
     pub fn next_due(&self) -> Option<Millis> {

@@ -93,9 +93,9 @@ pub struct Tracking {
     has_new_pending: bool,
 }
 
-/// What is known about a key that RENAME or MOVE moves.
+/// What is known about a key that has left its name.
 #[derive(Clone, Copy, Default)]
-struct Moved {
+pub struct Moved {
     due: Option<Millis>,
     pending: Option<PendingTag>,
 }
@@ -228,11 +228,7 @@ impl Tracking {
     /// Between the two events, a listener of another module may move other keys. Their events come in pairs, too, so a
     /// stack finds the pairs.
     pub fn begin_move(&mut self, database: i32, key: &[u8]) {
-        // A set whose check is postponed is never due. Under its new name, it must be checked.
-        let is_postponed = self.databases.get(&database).is_some_and(|database| !database.postponed.is_empty());
-        let due = self.due(database, key).map(|due| if due == NEVER && is_postponed { AT_ONCE } else { due });
-        let moved = Moved { due, pending: self.pending(database, key) };
-        self.gone(database, key);
+        let moved = self.gone(database, key);
         self.moving.push(moved);
     }
 
@@ -254,12 +250,13 @@ impl Tracking {
         self.moving.clear();
     }
 
-    /// The key was removed or replaced.
-    pub fn gone(&mut self, database: i32, key: &[u8]) {
-        if let Some(database) = self.databases.get_mut(&database) {
-            database.forget(key);
-            database.pending.remove(key);
-        }
+    /// The key was removed or replaced. Returns what was known about it.
+    pub fn gone(&mut self, database: i32, key: &[u8]) -> Moved {
+        let Some(database) = self.databases.get_mut(&database) else { return Moved::default() };
+        // A set whose check is postponed is never due. Under a new name, it must be checked.
+        let is_postponed = !database.postponed.is_empty();
+        let due = database.forget(key).map(|due| if due == NEVER && is_postponed { AT_ONCE } else { due });
+        Moved { due, pending: database.pending.remove(key) }
     }
 }
 
@@ -311,7 +308,7 @@ impl Tracking {
                 database.reschedule(&key.name, due);
                 self.left = left;
             }
-            Outcome::Gone => database.forget(&key.name),
+            Outcome::Gone => drop(database.forget(&key.name)),
             Outcome::Unknown => {
                 let [soonest, latest] = RETRY.map(|delay| self.passed + delay);
                 self.retry = (self.retry + 1).clamp(soonest, latest);
