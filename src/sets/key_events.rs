@@ -18,11 +18,11 @@
 //! settled.
 
 use super::scan::SetKind;
-use super::sweeper::{is_settling, settle_tags};
+use super::sweeper::{settle_soon, settle_tags};
 use super::{tag, tracker};
 use crate::base::db_key::DbKey;
 use crate::base::time::{self, Millis};
-use crate::server::events::{EventKind, KeyEvent, ServerEvent, run_after_command};
+use crate::server::events::{EventKind, KeyEvent, ServerEvent};
 use crate::server::key::{ReadKey, Reading};
 use crate::server::zset::SortedSet;
 use crate::server::{Context, OwnedStr, Str};
@@ -89,9 +89,7 @@ pub fn on_server(ctx: &mut Context, event: ServerEvent<'_>) {
 /// Notes a pending tag, and has it settled as soon as the server allows it.
 fn note_pending(ctx: &Context, database: i32, name: Str<'_>, tag: PendingTag) {
     tracker::note_pending(ctx, database, name.bytes(), tag);
-    if !is_settling() {
-        run_after_command(ctx, settle_tags);
-    }
+    settle_soon(ctx);
 }
 
 /// Returns the database of an event's key. In a transaction, Valkey 9.1 returns the client's database for a key that MOVE

@@ -14,6 +14,7 @@ use super::tracker;
 use crate::base::db_key::DbKey;
 use crate::base::time::{self, Millis};
 use crate::config;
+use crate::server::events::run_after_command;
 use crate::server::key::ReadKey;
 use crate::server::shared::Shared;
 use crate::server::zset::SortedSet;
@@ -31,8 +32,6 @@ const REVISIT: Millis = 10;
 /// Divides the sweeper's maximum share of one core while a child process saves the dataset. During this time, the
 /// system copies every memory page that the server changes.
 const CHILD_DUTY_DIVISOR: u32 = 4;
-
-static IS_SETTLING: AtomicBool = AtomicBool::new(false);
 
 lazy_static! {
     static ref STATE: Shared<Sweeper> = Shared::new(Sweeper::default());
@@ -95,20 +94,25 @@ pub(super) fn run_slice(ctx: &mut Context) {
 /// time of a slice.
 pub(super) fn settle_tags(ctx: &mut Context) {
     let (started, budget) = (Instant::now(), slice());
-    IS_SETTLING.store(true, Ordering::Relaxed);
+    IS_PLANNED.store(true, Ordering::Relaxed);
     while ctx.may_write_by_itself() && started.elapsed() < budget {
         let Some(key) = tracker::with(ctx, Tracking::next_pending) else { break };
         if catch_panic(|| settle_tag(ctx, &key)).is_none() {
             tracker::with(ctx, |tracking| tracking.forget_pending(key.database, &key.name));
         }
     }
-    IS_SETTLING.store(false, Ordering::Relaxed);
+    IS_PLANNED.store(false, Ordering::Relaxed);
 }
 
-/// Whether [`settle_tags`] is running. Its events may make another module move a tag again. The timer settles such a tag:
-/// if it were settled at once, this might never end.
-pub(super) fn is_settling() -> bool {
-    IS_SETTLING.load(Ordering::Relaxed)
+/// Whether [`settle_tags`] runs after the current command, or is running. Its events may make another module move a tag
+/// again. The timer settles such a tag: if it were settled at once, this might never end.
+static IS_PLANNED: AtomicBool = AtomicBool::new(false);
+
+/// Calls [`settle_tags`] after the current command, if the server can do so.
+pub(super) fn settle_soon(ctx: &Context) {
+    if !IS_PLANNED.load(Ordering::Relaxed) {
+        IS_PLANNED.store(run_after_command(ctx, settle_tags), Ordering::Relaxed);
+    }
 }
 
 fn settle_tag(ctx: &mut Context, key: &DbKey) {
