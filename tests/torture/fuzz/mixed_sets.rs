@@ -45,10 +45,12 @@ impl Set {
 
 type Model = BTreeMap<&'static str, Set>;
 
+type Apply = dyn Fn(&mut Model, &Value);
+
 /// A command, and what it does to the model. The function gets the command's reply.
 struct Step {
     line: String,
-    apply: Box<dyn Fn(&mut Model, &Value)>,
+    apply: Box<Apply>,
 }
 
 impl Step {
