@@ -73,8 +73,19 @@ fn a_second_loadmodule_is_named_in_the_log() {
 }
 
 /// The commands that the module replicates or calls. If one is missing, replicas and the AOF would silently differ.
-const NEEDED: [&str; 10] =
-    ["DUMP", "PEXPIREAT", "RESTORE", "SET", "SETRANGE", "ZADD", "ZCOUNT", "ZRANGE", "ZREM", "ZREMRANGEBYSCORE"];
+const NEEDED: [&str; 11] = [
+    "DUMP",
+    "PERSIST",
+    "PEXPIREAT",
+    "RESTORE",
+    "SET",
+    "SETRANGE",
+    "ZADD",
+    "ZCOUNT",
+    "ZRANGE",
+    "ZREM",
+    "ZREMRANGEBYSCORE",
+];
 
 #[test]
 fn where_a_command_that_is_replicated_was_renamed_away_the_server_does_not_start() {
