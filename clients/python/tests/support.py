@@ -209,6 +209,8 @@ class Proxy:
         self._flowing = Event_()
         self._flowing.set()
         self._held_by = b""
+        self._lost_by = b""
+        self._losing = False
         self.garbage: dict[bytes, bytes] = {}
         """Maps bytes of a command to a reply. The next chunk of data that contains these bytes gets the reply, once."""
         self._sockets: list[socket.socket] = []
@@ -232,6 +234,10 @@ class Proxy:
         self._held_by = command
         if not command:
             self._flowing.clear()
+
+    def lose(self, command: bytes) -> None:
+        """Passes the next `command` to the server, and drops its connection before the reply."""
+        self._lost_by = command
 
     @property
     def holds(self) -> bool:
@@ -272,6 +278,11 @@ class Proxy:
                     self._flowing.wait()
                 elif self._held_by and self._held_by in chunk:
                     self._flowing.clear()
+                if is_command and self._lost_by and self._lost_by in chunk:
+                    self._lost_by, self._losing = b"", True
+                elif not is_command and self._losing:
+                    self._losing = False
+                    break
                 found = next((each for each in list(self.garbage) if is_command and each in chunk), None)
                 if found is not None:
                     source.sendall(self.garbage.pop(found))

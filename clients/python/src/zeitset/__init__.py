@@ -29,7 +29,7 @@ from ._sets import ExpiringSetCalls
 from ._telemetry import pushing, silent
 from ._time import Duration, Instant, milliseconds
 from ._worker import Worker
-from .errors import CostTooHigh, Discard, LeaseLost, Retry
+from .errors import CostTooHigh, Discard, LeaseLost, OutcomeUnknown, Retry
 
 __all__ = [
     "Board",
@@ -51,6 +51,7 @@ __all__ = [
     "LeaseLost",
     "Limiter",
     "Listed",
+    "OutcomeUnknown",
     "Policy",
     "Queue",
     "Retry",

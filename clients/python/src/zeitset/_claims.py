@@ -8,7 +8,7 @@ from typing import Any
 from ._call import Call, Word, encoded, flag, text
 from ._job import error_text
 from ._time import Duration, milliseconds
-from .errors import unexpected
+from .errors import boundary
 
 
 @dataclass(frozen=True)
@@ -63,5 +63,5 @@ class Claims:
 
 
 def _claimed(reply: Any) -> list[Claimed]:
-    with unexpected("ZQ.CLAIM", reply):
+    with boundary("ZQ.CLAIM"):
         return [Claimed(text(row[0]), text(row[1]), int(row[2]), row[5]) for row in reply or ()]

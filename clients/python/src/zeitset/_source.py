@@ -23,7 +23,7 @@ from ._link import Backoff, Link, Place
 from ._report import commands_of
 from ._slots import Turn
 from ._upkeep import Upkeep
-from .errors import is_away, is_refused, unexpected
+from .errors import boundary, is_away, is_refused
 
 if TYPE_CHECKING:
     from ._worker import Worker
@@ -137,7 +137,7 @@ class Source:
             self._replied.set()
         if isinstance(claimed, Exception):
             raise claimed
-        with unexpected("ZQ.CLAIM", claimed):
+        with boundary("ZQ.CLAIM"):
             return [
                 Job(worker._queue_of[text(key)], text(id), int(token), int(attempt), int(deadline), raw, text(key))
                 for key, id, token, attempt, deadline, raw in claimed

@@ -6,7 +6,9 @@ import asyncio
 import inspect
 import logging
 import os
+import signal
 import socket
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext, suppress
 from time import monotonic
@@ -15,7 +17,7 @@ from typing import Any, Literal
 from ._codec import CodecName, codec as codec_of, header_of
 from ._cron import Cron, by_key
 from ._endings import Endings
-from ._handlers import Handler, Handlers, NotRun, checked
+from ._handlers import Handler, Handlers, checked
 from ._job import Event, Job
 from ._link import Place, by_slot
 from ._shards import keys_of
@@ -230,14 +232,17 @@ class Worker:
             error = raised
         if job._timer is not None:
             job._timer.cancel()
+        if monotonic() >= job._expires:  # the handler has blocked the event loop, so `_watch` has not noticed it yet
+            self._lose(job)
         self._slots.drop(job)
         if not self._held:
             self._idle.set()
         if not job._reported:
-            job._source.endings.conclude(job, error, self._hurry.is_set())
-        if isinstance(error, NotRun):
-            self._fail(error)
-        if isinstance(error, KeyboardInterrupt):
+            try:
+                job._source.endings.conclude(job, error, self._hurry.is_set())
+            except Exception as raised:  # a property of the handler's exception has raised
+                job._source.endings.finish(job, "failed", raised)
+        if isinstance(error, KeyboardInterrupt) and _is_interrupt(job):
             self._stop_now()
 
     def _set_timer(self, job: Job) -> None:
@@ -329,6 +334,10 @@ class Worker:
     async def _guarded(self, loop: Any) -> None:
         try:
             await loop
+        except asyncio.CancelledError:
+            if not self._stop.is_set():  # before Python 3.11, nothing tells a fault of the connection from `cancel`
+                self._fail(RuntimeError("a loop of the worker was cancelled"))
+            raise
         except Exception as error:
             self._fail(error)
 
@@ -363,6 +372,13 @@ class Worker:
                 self._on_event(event)
             except Exception:
                 log.exception("on_event failed")
+
+
+def _is_interrupt(job: Job) -> bool:
+    """Whether a KeyboardInterrupt of the handler comes from SIGINT. If the worker or asyncio handles SIGINT, or the
+    handler runs in a thread, the handler itself has raised it."""
+    in_main = job._cancellable and threading.current_thread() is threading.main_thread()
+    return in_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 async def _call(hook: Hook | None) -> None:
