@@ -1,5 +1,6 @@
 /** Pushes jobs, and manages queues. Workers have their own commands. */
 
+import { decoded } from "./boundary.js";
 import { type Codec, type CodecName, codecOf } from "./codec.js";
 import { type Connection, connectionOf, type RedisClient, type Reply } from "./connection.js";
 import { keysOf, shardOf } from "./shards.js";
@@ -88,7 +89,7 @@ export class Queue<T = any> {
       return calls.map((call) => {
         const reply = replies.get(call) ?? null;
         if (reply instanceof Error) throw reply;
-        return call.read(reply);
+        return decoded(() => call.read(reply));
       });
     });
   }
@@ -247,7 +248,8 @@ export class Queue<T = any> {
   }
 
   async #send<R>(call: wire.Call<R>): Promise<R> {
-    return call.read(await this.#redis.send(call.key, call.words, "bytes"));
+    const reply = await this.#redis.send(call.key, call.words, "bytes");
+    return decoded(() => call.read(reply));
   }
 }
 

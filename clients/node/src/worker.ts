@@ -70,7 +70,8 @@ export interface WorkerEvents<T> {
   lost: [outcomes.JobEvent<T>];
   released: [outcomes.JobEvent<T>];
   stale: [outcomes.JobEvent<T>];
-  connected: [];
+  /** The worker is connected. The event has no error; it is an object like the two events below. */
+  connected: [{ readonly error?: undefined }];
   /** The connection was lost, or an attempt to connect has failed. The worker tries again. */
   disconnected: [{ readonly error: Error }];
   /** The server refused a command for now (OOM …). The worker sends the command again. */
@@ -176,10 +177,6 @@ export class Worker<T = any> extends EventEmitter<WorkerEvents<T>> {
           this.#shareSoon();
         },
         lost: (event) => this.#announce("lost", event),
-        unrun: (job, what) => {
-          pumpOf.get(job.key)?.ended(outcomes.released(job, 0));
-          this.#fail(new TypeError(`a handler of ${job.queue} returned ${what}, which nobody runs: write async (job) => { … }`));
-        },
         freed: () => this.#shareSoon(),
       },
     );
@@ -192,7 +189,7 @@ export class Worker<T = any> extends EventEmitter<WorkerEvents<T>> {
       room: () => this.#concurrency - this.#holding.running,
       backoffMs,
       announce: (name: keyof WorkerEvents<T>, event: never) => this.#announce(name, event),
-      connected: () => this.#announce("connected"),
+      connected: () => this.#announce("connected", {}),
       changed: () => this.#shareSoon(),
       fail: (error) => this.#fail(error),
       go: (promise) => this.#go(promise),

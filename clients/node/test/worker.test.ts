@@ -5,6 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Discard, type Job, Queue, Retry, Worker } from "zeitset";
 import { withEach } from "./support/clients.js";
 import { deferred, until } from "./support/until.js";
+import { thrown } from "./support/thrown.js";
 import { work } from "./support/work.js";
 
 withEach("jobs are handled, acknowledged, and gone", async (place) => {
@@ -281,27 +282,29 @@ const UNRUN: Record<string, () => unknown> = {
   "a function": () => async () => undefined,
 };
 
-withEach("a handler that returns what nobody runs is refused, and its job is given back", async (place) => {
+withEach("a handler that returns what nobody runs fails its job", async (place) => {
   const queue = new Queue(place.redis, "jobs");
-  await queue.push(1, { id: "a", maxAttempts: 1 });
   for (const [what, handler] of Object.entries(UNRUN)) {
-    const { run, events } = work(place, "jobs", handler);
-    await assert.rejects(run, { name: "TypeError", message: new RegExp(`returned ${what}, .* async \\(job\\) =>`) });
-    assert.deepEqual(events, ["released a"]);
+    await queue.push(1, { id: what, maxAttempts: 1 });
+    const { worker, events } = work(place, "jobs", handler);
+    await until("it is dead", () => events.length === 2);
+    assert.deepEqual(events, [`failed ${what}`, `dead ${what}`]);
+    assert.match(String((await queue.get(what))?.error), new RegExp(`returned ${what}, .* async \\(job\\) =>`));
+    await worker.stop();
   }
-  assert.equal((await queue.get("a"))?.attempts, 0);
 });
 
 withEach("whatever a handler throws is a failure of the job", async (place) => {
-  const queue = new Queue<number>(place.redis, "jobs");
-  const thrown = [undefined, null, "text", Object.create(null), Object.assign(new Error("x"), { name: Symbol("odd") }), Object.create(Error.prototype, { message: { get: () => assert.fail("never") } })];
-  const { events } = work<number>(place, "jobs", (job) => {
-    throw thrown[job.payload];
+  const queue = new Queue<string>(place.redis, "jobs");
+  const all = thrown();
+  const { events } = work<string>(place, "jobs", (job) => {
+    throw all.get(job.payload);
   }, { backoff: () => "1h" });
-  await queue.pushMany(thrown.map((_, payload) => ({ payload, id: `${payload}` })));
-  await until("all have failed", () => events.length === thrown.length);
-  assert.deepEqual([...events].sort(), thrown.map((_, payload) => `failed ${payload}`));
-  assert.equal((await queue.get("2"))?.error, "Error: text");
+  await queue.pushMany([...all.keys()].map((payload) => ({ payload, id: payload })));
+  await until("all have failed", () => events.length === all.size);
+  assert.deepEqual([...events].sort(), [...all.keys()].map((id) => `failed ${id}`).sort());
+  assert.equal((await queue.get("value 4"))?.error, "Error: text");
+  assert.equal((await queue.get("a proxy"))?.attempts, 1);
 });
 
 withEach("a backoff that fails leaves the job its failure", async (place) => {

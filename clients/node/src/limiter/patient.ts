@@ -28,11 +28,6 @@ export class PatientConnection {
     });
   }
 
-  async sendOnce(key: string, words: readonly Word[]): Promise<Reply> {
-    const end = await this.#ready();
-    return late(this.connection.sendOnce(key, words), end - performance.now());
-  }
-
   /** Waits for the connection. Returns the end of the time limit. */
   async #ready(): Promise<number> {
     const end = performance.now() + this.patienceMs;

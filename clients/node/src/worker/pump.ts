@@ -8,6 +8,7 @@
  */
 
 import { setTimeout as sleep } from "node:timers/promises";
+import { decodedOrError as read } from "../boundary.js";
 import type { Address, Reply } from "../connection.js";
 import { asError, codeOf, isRefusal, passes } from "../errors.js";
 import { fields, text } from "../values.js";
@@ -208,7 +209,8 @@ export class Pump<T> {
     this.#drainedMs = performance.now();
     this.isDrained = jobs.length < count;
     for (const claimed of jobs) {
-      if (this.shared.phase() === "working" && this.shared.room() > 0) this.shared.holding.start(claimed, sinceMs);
+      if (this.chores.isUsedUp(claimed)) this.shared.holding.giveUp(claimed);
+      else if (this.shared.phase() === "working" && this.shared.room() > 0) this.shared.holding.start(claimed, sinceMs);
       else {
         // Other pumps have used the slots.
         this.isDrained = false;
@@ -353,14 +355,6 @@ export class Pump<T> {
 const reconnectMs = (troubles: number): number => Math.min(3000, 100 * 2 ** Math.min(troubles - 1, 10)) * (1 - Math.random() / 3);
 
 const result = <R>(promise: Promise<R>): Promise<R | Error> => promise.catch(asError);
-
-function read<R>(parse: () => R): R | Error {
-  try {
-    return parse();
-  } catch (thrown) {
-    return asError(thrown);
-  }
-}
 
 /** Returns whether ZQ.GET shows a dead letter. If ZQ.GET failed, returns false. */
 const isDead = (reply: Reply | Error | undefined): boolean =>
