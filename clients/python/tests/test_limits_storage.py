@@ -15,13 +15,13 @@ import pytest
 import redis
 import redis.asyncio
 
-from .support import NO_RETRY, Server, free_port
+from .support import NO_RETRY, Server, clustered, free_port
 
 limits = pytest.importorskip("limits")
 
 from limits import parse  # noqa: E402
 from limits.aio.storage import MovingWindowSupport as AsyncMovingWindowSupport  # noqa: E402
-from limits.errors import StorageError  # noqa: E402
+from limits.errors import ConfigurationError, StorageError  # noqa: E402
 from limits.storage import storage_from_string  # noqa: E402
 from limits.strategies import FixedWindowRateLimiter, MovingWindowRateLimiter  # noqa: E402
 
@@ -42,16 +42,71 @@ def test_both_strategies_and_what_they_leave_in_redis(r: Any) -> None:
     assert [fixed.hit(item, "kim") for _ in range(4)] == [True, True, True, False]
     assert storage.get(item.key_for("kim")) == 4, "counts past the limit"
     assert 55 < storage.get_expiry(item.key_for("kim")) - time.time() <= 60
-    assert r.type("LIMITS:LIMITER/ann/3/1/minute") in (b"string", "string")
+    assert r.type("zeitset:LIMITER/ann/3/1/minute") in (b"string", "string")
+    assert storage.get(item.key_for("ann")) == 0, "a SLIDING limit is no counter"
+    assert fixed.hit(item, "ann") and moving.test(item, "ann") is False, "the strategies have keys of their own"
     moving.clear(item, "ann")
-    assert moving.hit(item, "ann")
+    assert moving.hit(item, "ann") and fixed.hit(item, "ann", cost=3)
     r.set("other", 1)
-    assert storage.reset() == 2 and r.dbsize() == 1 and storage.check()
+    assert storage.reset() == 3 and r.dbsize() == 1 and storage.check()
 
 
 def test_a_counter_without_an_expiry_gets_one(one: Any) -> None:
-    one.incr("LIMITS:key")
-    assert ZeitsetStorage(client=one).incr("key", 60) == 2 and one.ttl("LIMITS:key") > 50
+    one.incr("zeitset:fixed:key")
+    assert ZeitsetStorage(client=one).incr("key", 60) == 2 and one.ttl("zeitset:fixed:key") > 50
+
+
+@pytest.mark.parametrize("strategy", [MovingWindowRateLimiter, FixedWindowRateLimiter])
+def test_zero_denies(one: Any, strategy: Any) -> None:
+    limiter = strategy(ZeitsetStorage(client=one))
+    item = parse("0/minute")
+    assert not limiter.hit(item, "ann") and not limiter.test(item, "ann")
+    assert limiter.get_window_stats(item, "ann").remaining == 0
+
+
+def test_the_storage_of_the_package_is_not_in_its_way(shared: Server, one: Any) -> None:
+    """In a rolling deployment, processes with either storage use one server."""
+    item = parse("2/minute")
+    for strategy in (MovingWindowRateLimiter, FixedWindowRateLimiter):
+        for storage in (storage_from_string(shared.url), ZeitsetStorage(client=one)):
+            limiter = strategy(storage)
+            assert [limiter.hit(item, strategy.__name__) for _ in range(3)] == [True, True, False]
+
+
+def test_a_call_takes_no_longer_than_the_timeout(server: Server) -> None:
+    with server.client(socket_timeout=60) as client:
+        storage = ZeitsetStorage(client=client, timeout=0.2)
+        assert storage.acquire_entry("ann", 5, 60)
+        server.freeze()
+        try:
+            with pytest.raises(redis.RedisError):
+                storage.acquire_entry("ann", 5, 60)
+        finally:
+            server.thaw()
+
+
+def test_a_cluster_and_sentinel_by_their_addresses(tmp_path: Path) -> None:
+    with clustered(tmp_path, 1) as (node,):
+        place = f"127.0.0.1:{node.port}"
+        storage: Any = storage_from_string(f"zeitset+cluster://{place},{place}", key_prefix="shop")
+        assert [storage.acquire_entry("ann", 1, 60), storage.acquire_entry("ann", 1, 60)] == [True, False]
+        assert [storage.incr("ann", 60), storage.incr("ann", 60), storage.get("ann")] == [1, 2, 2]
+        assert storage.reset() == 2
+
+        async def main() -> None:
+            other: Any = storage_from_string(f"async+zeitset+cluster://{place}")
+            assert [await other.acquire_entry("bob", 1, 60), await other.acquire_entry("bob", 1, 60)] == [True, False]
+            assert [await other.incr("bob", 60), await other.get("bob")] == [1, 1]
+            await other.storage.aclose()
+
+        asyncio.run(main())
+    found: Any = storage_from_string("zeitset+sentinel://ann:pass%40word@a:1,b/mymaster", db=2)
+    pool = found.storage.connection_pool
+    assert (pool.service_name, pool.connection_kwargs["db"], pool.connection_kwargs["password"]) == ("mymaster", 2, "pass@word")
+    asked = [sentinel.connection_pool.connection_kwargs for sentinel in pool.sentinel_manager.sentinels]
+    assert [(each["host"], each["port"], each["username"]) for each in asked] == [("a", 1, "ann"), ("b", 26379, "ann")]
+    with pytest.raises(ConfigurationError):
+        storage_from_string("zeitset+sentinel://a:1")
 
 
 def test_uris_and_errors(shared: Server, one: Any) -> None:

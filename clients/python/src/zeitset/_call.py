@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar, Union
 T = TypeVar("T")
 Word = Union[str, bytes, int, float]
 _ONCE = frozenset(
-    "ZRL.CHECK ZRL.MCHECK ZRL.REFUND DEL INCRBY ZEXP.ADD ZEXP.EXPIRE ZEXP.PERSIST ZEXP.REM ZEXP.POP"
+    "ZRL.CHECK ZRL.MCHECK ZRL.REFUND DEL EVAL ZEXP.ADD ZEXP.EXPIRE ZEXP.PERSIST ZEXP.REM ZEXP.POP"
     " ZLB.SET ZLB.INCR ZLB.REM ZLB.REMRANGE ZLB.MERGE ZLB.CLEAR ZQ.CANCEL ZQ.RESCHEDULE ZQ.REDRIVE ZQ.CLEAN ZQ.HOLD".split()
 )
 """The commands that are sent at most once: a second one would change something else, or get another reply."""

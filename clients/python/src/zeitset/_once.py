@@ -95,8 +95,8 @@ async def _acluster_once(client: Any, args: tuple[Word, ...]) -> Any:
 
 
 def key_of(args: tuple[Word, ...]) -> Word:
-    """Returns the first key of a command. MCHECK and MERGE name their number of keys first or second."""
-    return args[2] if args[0] == "ZRL.MCHECK" else args[1]
+    """Returns the first key of a command."""
+    return args[{"ZRL.MCHECK": 2, "EVAL": 3}.get(str(args[0]), 1)]
 
 
 def _asked_node(client: Any, error: Exception) -> Any:
