@@ -153,11 +153,11 @@ export class Queue<T = any> {
     if (!first) return null;
     const total: Record<string, string | number | null> = { ...first };
     for (const stats of others) {
-      for (const name of FIGURES) if (name in total) total[name] = Number(total[name]) + Number(stats[name]);
-      const oldest = [total["oldestReadyMs"], stats["oldestReadyMs"]].filter((ms) => typeof ms === "number");
+      for (const name of FIGURES) if (name in total) total[name] = Number(total[name]) + Number(stats[name as keyof wire.Stats]);
+      const oldest = [total["oldestReadyMs"], stats.oldestReadyMs].filter((ms) => typeof ms === "number");
       total["oldestReadyMs"] = oldest.length > 0 ? Math.min(...oldest) : null;
     }
-    return total as wire.Stats;
+    return total as unknown as wire.Stats;
   }
 
   /** Changes settings in all shards. Settings that are not given stay as they are. 0 switches a setting off. */

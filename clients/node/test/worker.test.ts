@@ -434,3 +434,28 @@ withEach("stop before run and after the end does nothing", async (place) => {
   await other.stop();
   assert.equal(other.state, "stopped");
 });
+
+withEach("weights share the worker, and starve nobody", async (place) => {
+  const weights = { high: 6, middle: 3, low: 1 };
+  for (const [name] of Object.entries(weights)) {
+    await new Queue<string>(place.redis, name).pushMany(Array.from({ length: 400 }, () => ({ payload: name })));
+  }
+  for (const concurrency of [1, 7]) {
+    const order: string[] = [];
+    const { worker } = work<string>(place, Object.keys(weights), (job) => void order.push(job.payload), { weights, concurrency });
+    await until("half are done", () => order.length >= 300);
+    await worker.stop();
+    // A claim takes at most seven jobs.
+    for (const [name, weight] of Object.entries(weights)) {
+      const count = order.slice(0, 300).filter((each) => each === name).length;
+      assert.ok(Math.abs(count - 30 * weight) <= 2 * concurrency + 2, `${name}: ${count}`);
+    }
+    assert.ok(order.slice(0, 20 * concurrency).includes("low"));
+  }
+});
+
+withEach("weights name each queue", async ({ redis }) => {
+  for (const weights of [{}, { a: 1 }, { a: 1, b: 0 }, { a: 1, b: NaN }, { a: 1, b: 1, c: 1 }]) {
+    assert.throws(() => new Worker(redis, ["a", "b"], () => undefined, { weights: weights as Record<string, number> }), RangeError);
+  }
+});

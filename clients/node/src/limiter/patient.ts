@@ -28,6 +28,16 @@ export class PatientConnection {
     });
   }
 
+  /** Sends commands in one MULTI. Throws the first error reply. */
+  async transaction(key: string, commands: readonly (readonly Word[])[]): Promise<Reply[]> {
+    const end = await this.#ready();
+    const replies = await late(this.connection.transaction(key, commands), end - performance.now());
+    return replies.map((reply) => {
+      if (reply instanceof Error) throw reply;
+      return reply;
+    });
+  }
+
   /** Waits for the connection. Returns the end of the time limit. */
   async #ready(): Promise<number> {
     const end = performance.now() + this.patienceMs;

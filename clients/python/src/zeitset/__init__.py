@@ -22,7 +22,7 @@ from ._deciding import check_all as _check_all
 from ._job import Event, Job
 from ._limits import Algorithm, Check, Checks, LimiterCalls, OnError, Policy
 from ._patience import once, patient
-from ._queues import BoundQueue, Group, JobInfo, Lease, Listed, QueueCalls
+from ._queues import BoundQueue, Group, JobInfo, Lease, Listed, QueueCalls, Stats
 from ._queues import queues as _queues
 from ._run import Bound, Client, blocking, drive, run, run_all
 from ._sets import ExpiringSetCalls
@@ -55,6 +55,7 @@ __all__ = [
     "Policy",
     "Queue",
     "Retry",
+    "Stats",
     "Undecodable",
     "Worker",
     "check_all",

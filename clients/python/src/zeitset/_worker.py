@@ -20,6 +20,7 @@ from ._endings import Endings
 from ._handlers import Handler, Handlers, checked
 from ._job import Event, Job
 from ._link import Place, by_slot
+from ._order import checked as checked_weights
 from ._shards import keys_of
 from ._signals import on_signals
 from ._slots import Slots
@@ -40,8 +41,9 @@ class Worker:
     in a thread.
 
     `queues` may be a dictionary of queues and their handlers: `Worker(r, {"mails": send, "reports": make})`. The worker
-    serves the queues in this order, unless a cluster has them in different slots. `shards`: the number of shards of
-    each queue. `lease`: if a worker crashes, its jobs are due again after this time. `grace`: how long handlers may
+    serves the queues in this order, unless a cluster has them in different slots. `weights={"high": 3, "low": 1}`: while
+    both queues have jobs, the worker claims three jobs of the first for each job of the second, instead of serving the
+    queues in their order. `shards`: the number of shards of each queue. `lease`: if a worker crashes, its jobs are due again after this time. `grace`: how long handlers may
     still run after the worker was told to stop. `timeout`: how long a handler may run before its job fails. It
     may also be a function that takes a job and returns this time. `backoff`: the first and the longest wait after a
     failure, for queues without a BACKOFF. `on_start` is called (and awaited) before the first claim, and `on_stop` at
@@ -55,6 +57,7 @@ class Worker:
         handler: Handler | None = None,
         *,
         shards: int | None = None,
+        weights: Mapping[str, float] | None = None,
         concurrency: int = 10,
         lease: Duration = 30,
         grace: Duration = 20,
@@ -76,6 +79,7 @@ class Worker:
         if isinstance(queues, Mapping) != (handler is None):
             raise TypeError("a worker needs queues and a handler, or a dictionary of queues and their handlers")
         of: Mapping[str, Any] = queues if isinstance(queues, Mapping) else dict.fromkeys(self.queues, handler)
+        self._weights = checked_weights(weights, self.queues)
         self._handlers_of = {queue: checked(of[queue]) for queue in self.queues}
         self.concurrency = concurrency
         self.name = name or f"{socket.gethostname()}:{os.getpid()}"

@@ -18,7 +18,7 @@ from ._deciding import check_all as _check_all
 from ._job import Event, Job
 from ._limits import Algorithm, Check, Checks, LimiterCalls, OnError, Policy
 from ._patience import once, patient
-from ._queues import BoundQueue, Group, JobInfo, Lease, Listed, QueueCalls
+from ._queues import BoundQueue, Group, JobInfo, Lease, Listed, QueueCalls, Stats
 from ._queues import queues as _queues
 from ._run import Bound, Client, adrive, arun, arun_all, awaiting
 from ._sets import ExpiringSetCalls
@@ -51,6 +51,7 @@ __all__ = [
     "Policy",
     "Queue",
     "Retry",
+    "Stats",
     "Undecodable",
     "Worker",
     "check_all",
