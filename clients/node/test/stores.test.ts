@@ -11,7 +11,6 @@ import { type Options, rateLimit as expressRateLimit } from "express-rate-limit"
 import { fastify } from "fastify";
 import { ExpressStore, fastifyStore, NestStorage, type StoreOptions } from "zeitset";
 import { type Place, withEach } from "./support/clients.js";
-import { until } from "./support/until.js";
 import type { Test } from "./support/server.js";
 import { until } from "./support/until.js";
 
@@ -136,7 +135,7 @@ withEach("@fastify/rate-limit looks at a limit without taking from it", async (p
 });
 
 withEach("@fastify/rate-limit: a client that goes on is banned, and stays banned for a window", async (place) => {
-  const ask = await withFastify(place, { ban: 2 });
+  const ask = await withFastify(place, { ban: 2, store: fastifyStore(place.redis, "api", { remember: false }) });
   assert.deepEqual(await statuses(ask, 6), [200, 200, 429, 429, 403, 403]);
   await place.call("DEL", "api:127.0.0.1");
   assert.equal((await ask()).status, 403, "units are free, but the client is banned");
