@@ -42,15 +42,15 @@ else
     echo "skipped: the wheel zeitset-server needs Linux with glibc, and objdump"
 fi
 
-"$python" -m pip install -q "$wheel[fastapi,flask,rest-framework,limits,dramatiq,taskiq,otel]" 'pytest>=8' 'mypy>=1.8' 'httpx>=0.27' opentelemetry-sdk slowapi flask-limiter pytest-asyncio pytest-lazy-fixtures pytest-xdist
-# The tests of limits and dramatiq are in the source distributions. Without a source distribution, its tests are
-# skipped.
-for package in limits dramatiq; do
+"$python" -m pip install -q "$wheel[fastapi,flask,rest-framework,limits,dramatiq,taskiq,otel]" 'pytest>=8' 'mypy>=1.8' 'httpx>=0.27' opentelemetry-sdk slowapi flask-limiter pytest-asyncio pytest-lazy-fixtures pytest-xdist pytest-mock hiro flask-restful
+# The tests of these packages are in their source distributions. Without a source distribution, its tests are skipped.
+for package in limits dramatiq flask-limiter; do
     version=$("$python" -c "from importlib.metadata import version; print(version('$package'))")
     if "$python" -m pip download -q --no-deps --no-binary "$package" -d "$OUT" "$package==$version"; then
         mkdir -p "$OUT/$package"
-        tar -xzf "$OUT/$package-$version.tar.gz" -C "$OUT/$package" --strip-components=1
-        export "${package^^}_SDIST=$OUT/$package"
+        name=${package//-/_}
+        tar -xzf "$OUT/$name-$version.tar.gz" -C "$OUT/$package" --strip-components=1
+        export "${name^^}_SDIST=$OUT/$package"
     fi
 done
 "$python" -m mypy --cache-dir "$OUT/mypy" src

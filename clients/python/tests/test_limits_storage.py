@@ -29,6 +29,7 @@ from zeitset.limits import AsyncZeitsetStorage, ZeitsetStorage  # noqa: E402
 
 SDIST = os.environ.get("LIMITS_SDIST")
 """The unpacked source distribution of `limits`."""
+FLASK_LIMITER = os.environ.get("FLASK_LIMITER_SDIST")
 
 
 def test_both_strategies_and_what_they_leave_in_redis(r: Any) -> None:
@@ -205,3 +206,59 @@ def test_the_tests_of_limits_itself(shared: Server, one: Any, tmp_path: Path) ->
     assert found.returncode == 0, found.stdout + found.stderr
     assert " passed" in found.stdout and "skipped" not in found.stdout
     print(found.stdout.splitlines()[-1])
+
+
+CONFTEST = """
+import os, sys, types
+import pytest
+
+for name in ("pymemcache", "pymongo"):
+    sys.modules.setdefault(name, types.ModuleType(name))
+import flask_limiter, redis, zeitset.limits
+
+init = flask_limiter.Limiter.__init__
+
+def with_storage(self, *args, **options):
+    init(self, *args, **{**options, "storage_uri": os.environ["STORAGE_URI"]})
+
+flask_limiter.Limiter.__init__ = with_storage
+
+@pytest.fixture(autouse=True)
+def empty():
+    redis.Redis.from_url(os.environ["STORAGE_URI"].replace("zeitset:", "redis:")).flushall()
+
+@pytest.fixture
+def docker_services():
+    pytest.skip("needs a server of its own")
+"""
+NOT_OURS = {
+    "tests/test_error_handling.py::test_fallback_to_memory": "replaces execute_command of redis-py, which the storage does not call",
+    "tests/test_regressions.py::test_dynamic_limits": "moves the clock of the client; a SLIDING limit uses that of the server",
+}
+
+
+@pytest.mark.skipif(FLASK_LIMITER is None, reason="FLASK_LIMITER_SDIST names no source of flask-limiter")
+def test_the_tests_of_flask_limiter_fare_as_with_its_storage_for_redis(tmp_path: Path) -> None:
+    """Many of these tests move the clock of the client, and so fail with any storage on a server."""
+    pytest.importorskip("hiro")
+    pytest.importorskip("flask_restful")
+    assert FLASK_LIMITER is not None
+    shutil.copytree(Path(FLASK_LIMITER) / "tests", tmp_path / "tests")
+    (tmp_path / "conftest.py").write_text(CONFTEST)
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "-rfp", "--ignore", "tests/test_commands.py", "tests"]
+    servers = {scheme: Server(tmp_path / scheme) for scheme in ("redis", "zeitset")}
+    try:
+        runs = {
+            scheme: subprocess.Popen(
+                command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                env={**os.environ, "STORAGE_URI": f"{scheme}://127.0.0.1:{server.port}"},
+            )
+            for scheme, server in servers.items()
+        }
+        printed = {scheme: run.communicate()[0] for scheme, run in runs.items()}
+    finally:
+        for server in servers.values():
+            server.kill()
+    passed = {scheme: {line.split(" ")[1] for line in text.splitlines() if line.startswith("PASSED ")} for scheme, text in printed.items()}
+    assert len(passed["redis"]) > 60, printed["redis"]
+    assert passed["redis"] - passed["zeitset"] <= set(NOT_OURS), printed["zeitset"]
