@@ -89,13 +89,13 @@ def test_a_call_takes_no_longer_than_the_timeout(server: Server) -> None:
 def test_a_cluster_and_sentinel_by_their_addresses(tmp_path: Path) -> None:
     with clustered(tmp_path, 1) as (node,):
         place = f"127.0.0.1:{node.port}"
-        storage: Any = storage_from_string(f"zeitset+cluster://{place},{place}", key_prefix="shop")
+        storage: Any = storage_from_string(f"zeitset+cluster://{place},{place}", key_prefix="shop", timeout=20)
         assert [storage.acquire_entry("ann", 1, 60), storage.acquire_entry("ann", 1, 60)] == [True, False]
         assert [storage.incr("ann", 60), storage.incr("ann", 60), storage.get("ann")] == [1, 2, 2]
         assert storage.reset() == 2
 
         async def main() -> None:
-            other: Any = storage_from_string(f"async+zeitset+cluster://{place}")
+            other: Any = storage_from_string(f"async+zeitset+cluster://{place}", timeout=20)
             assert [await other.acquire_entry("bob", 1, 60), await other.acquire_entry("bob", 1, 60)] == [True, False]
             assert [await other.incr("bob", 60), await other.get("bob")] == [1, 1]
             await other.storage.aclose()
@@ -192,7 +192,7 @@ def test_the_tests_of_limits_itself(shared: Server, one: Any, tmp_path: Path) ->
     utils = tmp_path / "tests" / "utils.py"
     place = shared.url.removeprefix("redis://")
     ours = "".join(
-        f'ALL_STORAGES{suffix} = {{"zeitset": pytest.param("{prefix}zeitset://{place}", {{"exact": True}}, lf("empty"), id="zeitset")}}\n'
+        f'ALL_STORAGES{suffix} = {{"zeitset": pytest.param("{prefix}zeitset://{place}", {{"exact": True, "timeout": 20}}, lf("empty"), id="zeitset")}}\n'
         for suffix, prefix in (("", ""), ("_ASYNC", "async+"))
     )
     head, marker, tail = utils.read_text().partition("all_storage = ")
@@ -201,11 +201,16 @@ def test_the_tests_of_limits_itself(shared: Server, one: Any, tmp_path: Path) ->
     conftest = f"import pytest, redis, zeitset.limits\n\n@pytest.fixture\ndef empty():\n    redis.Redis(port={shared.port}).flushall()\n"
     (tmp_path / "conftest.py").write_text(conftest)
     (tmp_path / "pytest.ini").write_text("[pytest]\nasyncio_mode = auto\n")
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "-k", "not sliding_window and not memory", "tests"]
-    found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "-rf"]
+    found = subprocess.run([*command, "-k", "not sliding_window and not memory", "tests"], cwd=tmp_path, capture_output=True, text=True)
+    assert " passed" in found.stdout and "skipped" not in found.stdout, found.stdout + found.stderr
+    # Some of these tests compare times, and fail on a busy machine.
+    for _ in range(3):
+        failed = [line.split(" ")[1] for line in found.stdout.splitlines() if line.startswith("FAILED ")]
+        if not failed:
+            break
+        found = subprocess.run([*command, *failed], cwd=tmp_path, capture_output=True, text=True)
     assert found.returncode == 0, found.stdout + found.stderr
-    assert " passed" in found.stdout and "skipped" not in found.stdout
-    print(found.stdout.splitlines()[-1])
 
 
 CONFTEST = """

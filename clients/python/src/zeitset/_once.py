@@ -13,6 +13,7 @@ import inspect
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 import redis
@@ -109,7 +110,7 @@ def _asked_node(client: Any, error: Exception) -> Any:
 def _once(client: Any, args: tuple[Word, ...], asking: bool = False) -> Any:
     pool = client.connection_pool
     own = client.connection  # of a client with `single_connection_client`
-    connection = own or pool.get_connection(*_names(pool))
+    connection = own or pool.get_connection(*_names_of(pool.__class__))
     try:
         if asking:
             connection.send_command("ASKING")
@@ -132,7 +133,7 @@ async def _aonce(client: Any, args: tuple[Word, ...]) -> Any:
     if client.connection is not None:  # of a client with `single_connection_client`
         async with client._single_conn_lock:
             return await _aexchange(client.connection, args)
-    connection = await pool.get_connection(*_names(pool))
+    connection = await pool.get_connection(*_names_of(pool.__class__))
     try:
         return await _aexchange(connection, args)
     finally:
@@ -178,7 +179,8 @@ def _outcome(args: tuple[Word, ...]) -> Iterator[None]:
         raise OutcomeUnknown(f"{name}: the reply is lost: {described(error)}") from error
 
 
-def _names(pool: Any) -> tuple[str, ...]:
-    """Returns the arguments of `get_connection`: before redis-py 5.3, it needs a name of a command."""
-    parameter = inspect.signature(pool.get_connection).parameters.get("command_name")
+@lru_cache
+def _names_of(kind: Any) -> tuple[str, ...]:
+    """Returns the arguments of `get_connection` of a pool: before redis-py 5.3, it needs a name of a command."""
+    parameter = inspect.signature(kind.get_connection).parameters.get("command_name")
     return ("_",) if parameter is not None and parameter.default is inspect.Parameter.empty else ()
