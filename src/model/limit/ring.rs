@@ -106,8 +106,26 @@ impl<'a> Ring<'a> {
         Patch { at: TAG.len() + self.place(age) * SLOT, bytes: SmallBytes::from_slice(&slot.bytes()) }
     }
 
-    /// Returns patches that subtract `units` from the totals of slot `from` and all later slots.
+    /// Whether the clock has stepped back since the ring was last written. The oldest slot that was written is the one
+    /// before the first slot in use, or an older one. So its time had passed by then.
+    pub fn is_after(&self, now: Millis) -> bool {
+        self.slot(self.find(0, |slot| slot.at == 0)).at > now
+    }
+
+    /// Returns patches that subtract `units` from the totals of slot `from` and all later slots. If `from` then has no
+    /// units, the patches remove it: all later slots move up, and the place of the newest becomes that of the oldest.
     pub fn lower(&self, from: usize, units: u64) -> SmallVec<[Patch; 1]> {
+        let is_removed = self.slot(from).taken.wrapping_sub(units) == self.slot(from - 1).taken;
+        let lowered = |age: usize| {
+            let age = age + usize::from(is_removed);
+            if age == self.len() {
+                // This slot has no units. Its time is earlier than all others, so that the seam is before it.
+                let oldest = self.slot(0);
+                return RingSlot { at: oldest.at.saturating_sub(1), ..oldest };
+            }
+            let RingSlot { at, taken } = self.slot(age);
+            RingSlot { at, taken: taken.wrapping_sub(units) }
+        };
         // These slots are one contiguous piece, or two if they wrap around the end of the string.
         let around = (self.len() - self.seam).clamp(from, self.len());
         [from..around, around..self.len()]
@@ -117,8 +135,7 @@ impl<'a> Ring<'a> {
                 let at = TAG.len() + self.place(ages.start) * SLOT;
                 let mut bytes = vec![0; ages.len() * SLOT];
                 for (room, age) in bytes.as_chunks_mut().0.iter_mut().zip(ages) {
-                    let RingSlot { at, taken } = self.slot(age);
-                    *room = RingSlot { at, taken: taken.wrapping_sub(units) }.bytes();
+                    *room = lowered(age).bytes();
                 }
                 Patch { at, bytes: SmallBytes::from_vec(bytes) }
             })
@@ -126,10 +143,10 @@ impl<'a> Ring<'a> {
     }
 
     /// Returns the string of a ring of `len` slots, with the slots `kept` and, after them, the slot `newest`.
-    pub fn rebuild(&self, kept: Range<usize>, newest: RingSlot, len: usize) -> SmallBytes {
+    pub fn rebuild(&self, now: Millis, kept: Range<usize>, newest: RingSlot, len: usize) -> SmallBytes {
         let next = if kept.is_empty() { newest } else { self.slot(kept.start) };
         let oldest = self.slot(kept.start - 1);
-        let oldest = RingSlot { at: oldest.at.min(next.at - 1), ..oldest };
+        let oldest = RingSlot { at: oldest.at.min(next.at - 1).min(now), ..oldest };
         build(oldest, kept.map(|age| self.slot(age)).chain([newest]), len)
     }
 }

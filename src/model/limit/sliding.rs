@@ -130,7 +130,7 @@ impl Sliding<'_> {
             Some(kept.end)
         } else if kept.end < len || is_too_large {
             None
-        } else if usage.first > 1 || ring.slot(1).taken == ring.slot(0).taken {
+        } else if usage.first > 1 {
             Some(0)
         } else {
             // If the ring cannot grow, the new slot replaces the newest slot. So the units of the replaced slot are
@@ -141,7 +141,7 @@ impl Sliding<'_> {
             return Update::overwrite(ring.replace(age, slot), Some(lifetime));
         }
         let needed = kept.len() + 2;
-        Update::Replace { text: ring.rebuild(kept, slot, policy.room_for(needed)), lifetime }
+        Update::Replace { text: ring.rebuild(self.call.now, kept, slot, policy.room_for(needed)), lifetime }
     }
 }
 
@@ -168,6 +168,10 @@ impl Assessed for Sliding<'_> {
     fn reset_after(&self, is_settled: bool) -> Millis {
         let all = self.ring.and_then(|(ring, usage)| all_available(&ring, &usage));
         all.map_or(0, |at| at.min(self.latest(is_settled)).saturating_sub(self.call.now))
+    }
+
+    fn is_clock_back(&self) -> bool {
+        self.ring.is_some_and(|(ring, _)| ring.is_after(self.call.now))
     }
 
     fn settle(&self) -> Option<Update> {
