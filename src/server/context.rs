@@ -60,6 +60,10 @@ impl PendingEvents {
         self.0.push((class, event));
     }
 
+    pub fn append(&mut self, later: PendingEvents) {
+        self.0.extend(later.0);
+    }
+
     /// Sends the events. Listeners of other modules run and may do anything to any key.
     pub fn send(self, ctx: &mut Context, key: Str<'_>) {
         for &(class, event) in &self.0 {

@@ -69,7 +69,7 @@ pub enum Intent {
 }
 
 /// The result of a call: the fields of ZRL.CHECK's reply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     /// Whether this limit allows the call: its units fit, or the intent is [`Intent::Force`].
     pub allowed: bool,
