@@ -45,7 +45,7 @@ impl<'k, M: Mode> ExpiringSet<'k, M> {
     ) -> Result<ExpiringSet<'k, M>, Error> {
         let mut set = SortedSet::new(key).ok_or(Error::WrongType)?;
         let highest = set.last().map(|last| last.score);
-        let ttl = highest.and_then(|_| set.key.expires_at());
+        let ttl = highest.and_then(|_| set.expires_at());
         if let Some(highest) = highest
             && !marker::holds(highest, ttl)
             && !recognizes(set.key.ctx(), highest, ttl)
@@ -286,7 +286,7 @@ impl<'k> ExpiringSet<'k, Writing> {
     /// Returns the key's TTL after the changes. If the key was missing, or if members were removed, this function reads
     /// the TTL from the server. A key that loses all its members also loses its TTL.
     fn ttl_now(&self) -> Option<Millis> {
-        if self.highest.is_some() && self.removed.is_empty() { self.ttl } else { self.set.key.expires_at() }
+        if self.highest.is_some() && self.removed.is_empty() { self.ttl } else { self.set.expires_at() }
     }
 }
 

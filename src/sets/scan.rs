@@ -52,7 +52,7 @@ pub enum SetSnapshot {
 impl SetSnapshot {
     /// Reads a sorted set. Returns `None` if the set is empty or has no TTL.
     pub fn of(set: &mut SortedSet<'_, impl Mode>) -> Option<SetSnapshot> {
-        let ttl = set.key.expires_at()?;
+        let ttl = set.expires_at()?;
         let highest = set.last()?.score;
         let members = set.len();
         if !marker::holds(highest, Some(ttl)) {

@@ -13,7 +13,8 @@
 //!
 //! The server sends the event `new` in the middle of its own function that adds a key. If a command then removes,
 //! replaces or moves this key, the server itself crashes, also during a plain SET. So in the event `new`, the module
-//! runs no command that names the event's key, or that changes a whole database.
+//! runs no command that names the event's key (except ZQ and ZLB commands, which remove no key), and no command that
+//! changes a whole database.
 
 use redis_module::alloc::RedisAlloc;
 use redis_module::{
@@ -53,7 +54,9 @@ impl Rule {
     fn is_survivable(&self, event: &[u8], key: &[u8]) -> bool {
         let command = self.command_for(key);
         let whole: [&[u8]; 3] = [b"FLUSHALL", b"FLUSHDB", b"SWAPDB"];
-        event != b"new" || !(whole.contains(&&command[0][..]) || command.iter().any(|word| word == key))
+        let removes_no_key = [&b"ZQ."[..], b"ZLB."].iter().any(|family| command[0].starts_with(family));
+        let is_about_key = !removes_no_key && command.iter().any(|word| word == key);
+        event != b"new" || !(whole.contains(&&command[0][..]) || is_about_key)
     }
 
     fn command_for(&self, key: &[u8]) -> Vec<Vec<u8>> {
