@@ -9,16 +9,16 @@
 /// 8.6, asking a missing key would crash the server. Only a command can block its client.
 #[cfg(refused = "types")]
 mod types {
-    use crate::boards::Board;
     use crate::server::blocking::{Blockable, CallingClient, Wait};
+    use crate::server::data_type::DataType;
     use crate::server::key::{ReadKey, WriteKey};
     use crate::server::{Context, Str};
 
-    fn allowed(ctx: &mut Context, name: Str<'_>) {
+    fn allowed<T: DataType>(ctx: &mut Context, name: Str<'_>) {
         ReadKey::open(ctx, name).expires_at();
         let mut key = WriteKey::open(ctx, name);
         key.expire_at(1);
-        let _ = key.value_mut::<Board>();
+        let _ = key.value_mut::<T>();
         key.unlink();
     }
 
@@ -30,8 +30,8 @@ mod types {
         ReadKey::open(ctx, name).expire_at(1);
     }
 
-    fn e0599_change_a_value_when_reading(ctx: &mut Context, name: Str<'_>) {
-        let _ = ReadKey::open(ctx, name).value_mut::<Board>();
+    fn e0599_change_a_value_when_reading<T: DataType>(ctx: &mut Context, name: Str<'_>) {
+        let _ = ReadKey::open(ctx, name).value_mut::<T>();
     }
 
     fn e0599_ask_for_the_ttl_when_writing(ctx: &mut Context, name: Str<'_>) {
@@ -52,9 +52,9 @@ mod types {
 /// While a key is open, no code of another module may run, and no other reference into the value may exist.
 #[cfg(refused = "borrows")]
 mod borrows {
-    use crate::boards::Board;
     use crate::server::blocking::{Blockable, CallingClient, Wait};
     use crate::server::context::EventClass;
+    use crate::server::data_type::DataType;
     use crate::server::key::{ReadKey, WriteKey};
     use crate::server::{Context, Str};
 
@@ -107,9 +107,9 @@ mod borrows {
         key.key_type();
     }
 
-    fn e0499_borrow_a_value_twice(ctx: &mut Context, name: Str<'_>) {
+    fn e0499_borrow_a_value_twice<T: DataType>(ctx: &mut Context, name: Str<'_>) {
         let mut key = WriteKey::open(ctx, name);
-        let (one, other) = (key.value_mut::<Board>(), key.value_mut::<Board>());
+        let (one, other) = (key.value_mut::<T>(), key.value_mut::<T>());
         drop((one, other));
     }
 
@@ -125,9 +125,9 @@ mod borrows {
         key.key_type();
     }
 
-    fn e0382_use_a_key_after_its_value_was_set(ctx: &mut Context, name: Str<'_>, board: Board) {
+    fn e0382_use_a_key_after_its_value_was_set<T: DataType>(ctx: &mut Context, name: Str<'_>, value: T) {
         let key = WriteKey::open(ctx, name);
-        key.set_value(board);
+        key.set_value(value);
         key.key_type();
     }
 

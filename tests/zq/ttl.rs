@@ -119,7 +119,8 @@ fn jobs_that_expired_during_a_restart_or_a_failover_are_dropped_after_it() {
 /// The jobs are already expired when they are pushed. In a transaction, no background work drops them.
 #[test]
 fn a_call_that_returns_an_error_drops_no_expired_job() {
-    let (server, mut c) = testkit::start();
+    let server = Server::builder().keeping_aof().start();
+    let mut c = server.client();
     c.run("SET text x");
     for (more, call, error) in [
         ("ZQ.CONFIG q PAUSED no", "ZQ.CLAIM 2 q text LEASE 1h", "!WRONGTYPE"),

@@ -241,7 +241,7 @@ impl<'a> StoredLimit<'a> {
 /// Assesses a stored limit for a call. `stored` is `None` if the key is missing.
 pub fn assess(call: Call, intent: Intent, stored: Option<&[u8]>) -> Result<Assessment, Foreign> {
     Ok(match call.policy.algorithm {
-        Algorithm::Sliding => Sliding::new(call, stored.map(Ring::parse).transpose()?)?.assessment(intent),
+        Algorithm::Sliding => Sliding::parse(call, stored)?.assessment(intent),
         Algorithm::Fixed => Fixed::new(call, stored.map(fixed::Count::parse).transpose()?).assessment(intent),
         Algorithm::Leaky => Leaky::new(call, stored.map(leaky::Level::parse).transpose()?).assessment(intent),
     })

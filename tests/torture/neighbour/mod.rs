@@ -95,6 +95,8 @@ fn a_key_of_mcheck_changed_while_another_is_created() {
                             // After MCHECK has taken two of ten units, 8 more may not fit.
                             Some(8) if allowed => vec![own + 8, own],
                             Some(units) => vec![own + units],
+                            // RPUSH does nothing if the victim exists.
+                            None if meanwhile.starts_with("RPUSH") => vec![own],
                             // MCHECK takes from the victim later, or has already taken.
                             None if allowed => vec![2, 0],
                             None => vec![0],

@@ -13,7 +13,7 @@ impl Key {
     }
 
     fn assess(&self, policy: Policy, now: Millis, cost: u64) -> Sliding<'_> {
-        Sliding::new(Call { policy, now, cost }, self.ring()).unwrap()
+        Sliding::parse(Call { policy, now, cost }, self.0.as_deref()).unwrap()
     }
 
     fn apply(&mut self, change: Update) {
@@ -475,7 +475,7 @@ proptest! {
         let Ok(ring) = Ring::parse(&text) else { return Ok(()) };
         prop_assert!(text.len() % 16 == 8 && ring.len() >= 2);
         let policy = sliding(limit, window, precision.min(window));
-        if let Ok(assessed) = Sliding::new(Call { policy, now: START, cost }, Some(ring)) {
+        if let Ok(assessed) = Sliding::parse(Call { policy, now: START, cost }, Some(&text)) {
             prop_assert!(assessed.peek().remaining <= limit.cast_signed());
             for Assessment { verdict, update: change, .. } in [assessed.refuse(), assessed.charge()] {
                 prop_assert!(verdict.remaining <= limit.cast_signed() && verdict.charged_until <= time::MAX);

@@ -244,9 +244,10 @@ fn follow_units(policies: &[Policy], steps: Vec<Step>) {
                 }
                 // After a step back, a peek may tell the waits that a call would tell.
                 let horizons = if is_peek && now < latest { vec![until, Millis::MAX] } else { vec![Millis::MAX] };
-                let mut candidates = Vec::new();
+                let (mut candidates, mut free) = (Vec::new(), Vec::new());
                 for (horizon, with_doubtful) in horizons.into_iter().flat_map(|at| [(at, false), (at, true)]) {
                     let held = promised(&book.in_use(now, horizon, with_doubtful), limit, cost, now);
+                    free.push(held.0);
                     let takes = (held.1 == Some(0) || is_forced) && !is_peek;
                     if takes && cost > 0 {
                         let mut after = book.clone();
@@ -269,12 +270,9 @@ fn follow_units(policies: &[Policy], steps: Vec<Step>) {
                 // Between the count without and with the doubtful units, any count is right.
                 let is_doubtful = book.0.iter().any(|taken| taken.has_come_back && taken.back > now);
                 if is_doubtful {
-                    let remaining = candidates.iter().map(|told| told.1);
-                    let least = remaining.clone().min().expect("candidates").min(verdict.remaining);
-                    assert!(
-                        (least..=remaining.max().expect("candidates")).contains(&verdict.remaining),
-                        "{told:?} {candidates:?}"
-                    );
+                    let taken = if verdict.charged_until > 0 { cost.cast_signed() } else { 0 };
+                    let (least, most) = (free.iter().min().expect("some"), free.iter().max().expect("some"));
+                    assert!((least..=most).contains(&&(verdict.remaining + taken)), "{told:?}, free: {free:?}");
                 } else {
                     assert!(candidates.contains(&told), "{told:?}, promised {candidates:?}");
                 }
