@@ -53,7 +53,11 @@ impl PendingEvents {
     }
 
     pub fn append(&mut self, later: PendingEvents) {
-        self.0.extend(later.0);
+        if self.0.is_empty() {
+            *self = later;
+        } else {
+            self.0.extend(later.0);
+        }
     }
 
     /// Sends the events. Listeners of other modules run and may do anything to any key.
