@@ -85,7 +85,7 @@ impl Pair {
     }
 
     /// If the queue has an expired job with the push's ID, drops this job. Commands do this before a push.
-    pub fn drop_if_expired(&mut self, now: u64, push: &Push<'_>) -> Result<(), Full> {
+    pub fn drop_if_expired(&mut self, now: u64, push: &Push<'_>) -> Result<(), super::Full> {
         let Pair { primary, replica } = self;
         primary.drop_if_expired(now, push.id.unwrap_or_default(), |effect| assert!(replica.apply(effect)))
     }
