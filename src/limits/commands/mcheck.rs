@@ -50,9 +50,14 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
 
     let mut taken = take_all(ctx, &mut parts, options.intent);
     if !matches!(taken, Ok(true)) {
-        let undone = parts.iter_mut().fold(Ok(()), |undone, part| undone.and(part.give_back(ctx)));
-        let mut settle = || parts.iter_mut().try_for_each(|part| part.settle(ctx));
-        taken = taken.and(undone).and_then(|()| settle()).map(|()| false);
+        for part in &mut parts {
+            // An error does not keep the other limits from getting their units back.
+            let undone = part.give_back(ctx);
+            taken = taken.and_then(|_| undone.map(|()| false));
+        }
+        if taken.is_ok() {
+            taken = parts.iter_mut().try_for_each(|part| part.settle(ctx)).map(|()| false);
+        }
     }
     // Listeners of events may change keys, so the command sends the events after all changes.
     for part in &mut parts {

@@ -223,7 +223,7 @@ fn a_lower_limit_gives_no_units_away() {
     assert_eq!((denied.allowed, denied.remaining, denied.retry_after), (false, -8, Some(54_000)));
     assert_eq!(bucket.0, before);
     assert_eq!(bucket.check(old, START, 0).remaining, 0);
-    // Old processes beside new ones, for ten seconds.
+    // Old and new processes call at the same time, for ten seconds.
     let (mut bucket, mut admitted) = (Bucket::default(), 0);
     for now in START..START + 10_000 {
         for policy in [(100, 10_000), (10, 10_000)] {

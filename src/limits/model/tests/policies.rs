@@ -90,9 +90,9 @@ enum Step {
         which: prop::sample::Index,
         units: u64,
     },
-    /// A client changes the TTL: it ends after so many ms, or never.
+    /// A client changes the TTL: it ends after this time in ms, or never.
     Ttl(Option<u64>),
-    /// The key moves to a server whose clock differs by so many ms. MIGRATE sends the remaining TTL.
+    /// The key moves to a server whose clock differs by this time in ms. MIGRATE sends the remaining TTL.
     Move(i64),
 }
 
