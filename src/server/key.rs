@@ -84,8 +84,8 @@ impl KeyHandle {
 
     /// Returns the time at which the key expires, in Unix ms. `None` if the key has no TTL.
     ///
-    /// A key that is open for writing must exist, because Redis 8.6 would crash otherwise. So a [`WriteKey`] has no
-    /// such method: [`Text`](super::text::Text) and [`SortedSet`](super::zset::SortedSet) know whether they exist.
+    /// A key that is open for writing must exist, because Redis 8.6 would crash otherwise. So a [`Key`] has no such
+    /// method: [`Text`](super::text::Text) and [`SortedSet`](super::zset::SortedSet) know whether they exist.
     pub fn expires_at(&self) -> Option<Millis> {
         let key = self.key?;
         // SAFETY: the handle is open.
@@ -157,11 +157,6 @@ impl<'k> ReadKey<'k> {
     /// `key` must be an open handle or null, and stay open for `'k`.
     pub(super) unsafe fn lent(ctx: &'k Context, key: *mut RedisModuleKey) -> ReadKey<'k> {
         Key { handle: KeyHandle { key: NonNull::new(key), is_lent: true }, kept: ctx }
-    }
-
-    /// Returns the time at which the key expires, in Unix ms. `None` if the key has no TTL or does not exist.
-    pub fn expires_at(&self) -> Option<Millis> {
-        self.handle.expires_at()
     }
 
     /// Returns the context, like [`ctx`](Key::ctx). The returned reference may outlive this key.

@@ -5,8 +5,8 @@
 //! The compiler checks types first, and reports errors of borrows only if all types are right. So the test compiles the
 //! two modules one after the other.
 
-/// A key that is open for reading cannot be changed, and a key that is open for writing does not tell its TTL: on Redis
-/// 8.6, asking a missing key would crash the server. Only a command can block its client.
+/// A key that is open for reading cannot be changed, and an open key does not tell its TTL: on Redis 8.6, asking a missing
+/// key would crash the server. Only a command can block its client.
 #[cfg(refused = "types")]
 mod types {
     use crate::server::blocking::{Blockable, CallingClient, Wait};
@@ -15,7 +15,7 @@ mod types {
     use crate::server::{Context, Str};
 
     fn allowed<T: DataType>(ctx: &mut Context, name: Str<'_>) {
-        ReadKey::open(ctx, name).expires_at();
+        ReadKey::open(ctx, name).key_type();
         let mut key = WriteKey::open(ctx, name);
         key.expire_at(1);
         let _ = key.value_mut::<T>();

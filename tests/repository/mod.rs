@@ -6,6 +6,7 @@ mod native;
 mod need;
 mod package;
 mod refused;
+mod shell;
 mod versions;
 mod workflows;
 
