@@ -21,6 +21,7 @@
 use crate::base::stream::{DecodeError, Reader, Writer};
 use crate::boards::model::Board;
 use crate::server::context::EventClass;
+use crate::server::key::WriteKey;
 use crate::server::{Context, OwnedStr, Str};
 use std::ffi::CStr;
 
@@ -53,9 +54,25 @@ impl Words<'_> {
 impl BoardEffect<'_> {
     /// Replicates the effect, signals WATCH and client-side caching, and sends the keyspace event.
     pub fn announce(self, ctx: &mut Context, key: Str<'_>) {
+        self.replicate(ctx, key);
+        self.send_event(ctx, key);
+    }
+
+    /// Stores a board in a missing key, and announces the effect. A new value sends the event `new` at once. If a
+    /// listener then changes this board, its change must come after this one on replicas, too. So this function
+    /// replicates first.
+    pub fn announce_new(self, key: WriteKey<'_>, name: Str<'_>, board: Board) {
+        self.replicate(key.ctx(), name);
+        self.send_event(key.set_value(board), name);
+    }
+
+    fn replicate(&self, ctx: &Context, key: Str<'_>) {
         let name = OwnedStr::new(self.name);
         let arguments: Vec<_> = [key, name.as_str()].into_iter().chain(self.words.iter()).collect();
         ctx.replicate(APPLY, &arguments);
+    }
+
+    fn send_event(self, ctx: &mut Context, key: Str<'_>) {
         ctx.signal_modified(key);
         ctx.notify(EventClass::Module, self.event, key);
     }

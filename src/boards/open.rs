@@ -36,7 +36,7 @@ pub fn create(ctx: &mut Context, name: Str<'_>, schema: Schema, description: &[S
         return Ok(*board.schema() == schema);
     }
     let effect = BoardEffect { name: b"CREATE", words: Words::Given(description), event: c"zlb.create" };
-    effect.announce(key.set_value(Board::new(schema)), name);
+    effect.announce_new(key, name, Board::new(schema));
     Ok(true)
 }
 
@@ -66,15 +66,15 @@ pub fn merge(ctx: &mut Context, dest: Str<'_>, sources: &[Str<'_>], combine: Com
 /// Stores `board` in a key. If the key holds a board, replaces that board. `words` is `board` in encoded form.
 pub fn store(ctx: &mut Context, name: Str<'_>, board: Board, words: Words<'_>) -> Result<(), Error> {
     let mut key = WriteKey::open(ctx, name);
-    let ctx = match key.value_mut::<Board>()? {
+    let effect = BoardEffect { name: b"REPLACE", words, event: c"zlb.merge" };
+    match key.value_mut::<Board>()? {
         Some((present, _)) => {
             discard(std::mem::replace(present, board));
             key.persist();
-            key.close()
+            effect.announce(key.close(), name);
         }
-        None => key.set_value(board),
-    };
-    BoardEffect { name: b"REPLACE", words, event: c"zlb.merge" }.announce(ctx, name);
+        None => effect.announce_new(key, name, board),
+    }
     Ok(())
 }
 

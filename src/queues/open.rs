@@ -121,10 +121,14 @@ impl<'k> OpenQueue<'k, Writing> {
         let OpenQueue { name, mut key, new, effects, mut uncommitted } = self;
         uncommitted.settle();
         let (is_new, mut check_at) = (new.is_some(), None);
+        let arguments = effects.arguments();
         let ctx = match new {
             Some(new) => {
                 let stored = Stored::new(new);
                 check_at = stored::moved_forward(&stored, now);
+                // A new value sends the event `new` at once. If a listener then changes this queue, its change must
+                // come after this one on replicas, too.
+                key.ctx().replicate_bytes(APPLY, name, &arguments);
                 key.set_value(stored)
             }
             None => {
@@ -132,13 +136,13 @@ impl<'k> OpenQueue<'k, Writing> {
                     stored.count(|| ctx.is_replayed());
                     check_at = stored::moved_forward(stored, now);
                 }
+                key.ctx().replicate_bytes(APPLY, name, &arguments);
                 key.close()
             }
         };
         if is_new || check_at.is_some() {
             names::bring_forward(ctx, name, check_at);
         }
-        ctx.replicate_bytes(APPLY, name, &effects.arguments());
         ctx.signal_modified(name);
         if let Some(next) = next {
             waiting::note_queue_changed(ctx, name, now, next);

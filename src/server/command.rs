@@ -1,5 +1,6 @@
 //! Registers commands with the server, and calls their functions.
 
+use super::blocking::CallingClient;
 use super::context::Context;
 use super::panic::catch_panic;
 use super::slots;
@@ -197,13 +198,15 @@ pub struct Command {
 
 type Handler = unsafe extern "C" fn(*mut RedisModuleCtx, *mut *mut RedisModuleString, c_int) -> c_int;
 
-/// A command's function, which replies or returns an error. The slice holds the arguments after the command's name.
-pub type Run = for<'a> fn(&mut Context, &'a [Str<'a>]) -> Result<(), Error>;
+/// The function of a command that may block its client.
+pub type RunBlocking = for<'a, 'c> fn(&mut Context, &'a [Str<'a>], CallingClient<'c>) -> Result<(), Error>;
 
 /// Makes the table of commands. Each argument is the name of a command's Rust module, which has a `SPEC` and a
-/// function `run`.
+/// function `run`. If the command may block its client, `=> enter_blocking` follows the name.
 macro_rules! commands {
-    ($($command:ident),* $(,)?) => {
+    (@enter) => { $crate::server::command::enter };
+    (@enter $enter:ident) => { $crate::server::command::$enter };
+    ($($command:ident $(=> $enter:ident)?),* $(,)?) => {
         &[$({
             #[allow(unsafe_code)] // the macro writes it into modules that allow no other unsafe code
             unsafe extern "C" fn handler(
@@ -212,7 +215,7 @@ macro_rules! commands {
                 argc: std::ffi::c_int,
             ) -> std::ffi::c_int {
                 // SAFETY: the server calls this function with a command handler's arguments.
-                unsafe { $crate::server::command::enter(ctx, argv, argc, &$command::SPEC, $command::run) }
+                unsafe { $crate::server::command::commands!(@enter $($enter)?)(ctx, argv, argc, &$command::SPEC, $command::run) }
             }
             $crate::server::command::Command { spec: &$command::SPEC, handler }
         }),*]
@@ -220,7 +223,8 @@ macro_rules! commands {
 }
 pub(crate) use commands;
 
-/// Calls a command's function from its handler.
+/// Calls a command's function from its handler. The function replies or returns an error. It gets the arguments after
+/// the command's name.
 ///
 /// # Safety
 /// `ctx`, `argv` and `argc` must come from the server's call of the handler.
@@ -230,7 +234,7 @@ pub unsafe fn enter(
     argv: *mut *mut RedisModuleString,
     argc: c_int,
     spec: &Spec,
-    run: Run,
+    run: impl for<'a> FnOnce(&mut Context, &'a [Str<'a>]) -> Result<(), Error>,
 ) -> c_int {
     // SAFETY: the context is valid during this call.
     let mut ctx = unsafe { Context::from_raw(ctx) };
@@ -242,6 +246,22 @@ pub unsafe fn enter(
     }
     ctx.replying(|ctx| run(ctx, arguments).unwrap_or_else(|error| ctx.reply_error(error)));
     raw::REDISMODULE_OK as c_int
+}
+
+/// Like [`enter`], for a command that may block its client.
+///
+/// # Safety
+/// As [`enter`].
+pub unsafe fn enter_blocking(
+    ctx: *mut RedisModuleCtx,
+    argv: *mut *mut RedisModuleString,
+    argc: c_int,
+    spec: &Spec,
+    run: RunBlocking,
+) -> c_int {
+    let call = ();
+    // SAFETY: the caller guarantees it.
+    unsafe { enter(ctx, argv, argc, spec, |ctx, arguments| run(ctx, arguments, CallingClient::of(&call))) }
 }
 
 impl Context {

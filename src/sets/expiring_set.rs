@@ -308,7 +308,7 @@ impl<'k> ExpiringSet<'k, Writing> {
             self.remove(MemberName::Argument(tag::name(self.ctx())));
         }
         let is_empty = self.set.is_empty();
-        let ttl = || self.set.key.expires_at();
+        let ttl = || self.set.expires_at();
         let is_persisted = matches!(self.sign, Sign::Legacy(legacy) if !is_empty && ttl() == Some(legacy));
         if is_persisted {
             self.set.key.persist();

@@ -135,7 +135,17 @@ impl Queue {
     pub(super) fn room(&self, at: Millis) -> u64 {
         match self.settings.maxlen {
             0 => u64::MAX,
-            most => most.saturating_sub((self.len() + self.followers.len()) as u64 - self.count(at, State::Dead)),
+            most => most.saturating_sub(self.jobs_that_count(at)),
         }
+    }
+
+    /// Whether the queue has more jobs than MAXLEN, which was lowered.
+    pub(super) fn is_overfull(&self, at: Millis) -> bool {
+        self.settings.maxlen > 0 && self.jobs_that_count(at) > self.settings.maxlen
+    }
+
+    /// Returns the number of jobs that MAXLEN counts.
+    fn jobs_that_count(&self, at: Millis) -> u64 {
+        (self.len() + self.followers.len()) as u64 - self.count(at, State::Dead)
     }
 }

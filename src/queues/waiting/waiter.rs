@@ -9,7 +9,7 @@ use crate::queues::OpenQueue;
 use crate::queues::claiming::{ClaimRequest, claim, reply_nothing, settle};
 use crate::queues::waiting::model::name::name;
 use crate::queues::waiting::model::{Client, Turn};
-use crate::server::blocking::Wait;
+use crate::server::blocking::{Blockable, Wait};
 use crate::server::events::ServerEvent;
 use crate::server::key::Writing;
 use crate::server::{Context, OwnedStr, Str, catch_panic};
@@ -104,7 +104,14 @@ pub struct Waiter {
 impl Waiter {
     /// Blocks the client of the current command until one of the keys has a claimable job, or for at most `timeout` ms
     /// (0 means no timeout). `clock` is the time of the command.
-    pub fn block(ctx: &mut Context, keys: &[Str<'_>], timeout: Millis, request: ClaimRequest, clock: Micros) {
+    pub fn block(
+        ctx: &mut Context,
+        client: Blockable<'_>,
+        keys: &[Str<'_>],
+        timeout: Millis,
+        request: ClaimRequest,
+        clock: Micros,
+    ) {
         let now = clock / 1000;
         let (database, user) = (ctx.database(), ctx.user_name());
         let db_keys: Vec<_> = keys.iter().map(|key| DbKey::new(database, key.bytes())).collect();
@@ -118,7 +125,7 @@ impl Waiter {
         // The server blocks the client on a key with this name. The name must be in the slot of the client's keys,
         // which are all in one slot.
         let name = name(number, keys.first().map_or(b"", |key| key.bytes()));
-        let blocked = ctx.block(&name, timeout, Waiter { number, user, db_keys, turn: None, request });
+        let blocked = ctx.block(client, &name, timeout, Waiter { number, user, db_keys, turn: None, request });
         STATE.with(ctx, |state| state.clients.insert(number, blocked));
         for &key in keys {
             check_queue(ctx, key, clock, None);

@@ -526,6 +526,7 @@ impl Model {
     pub fn push(&mut self, now: u64, push: &Push<'_>) -> Result<Option<Vec<u8>>, ()> {
         let found =
             push.id.filter(|id| self.position(id).is_some_and(|i| self.jobs[i].has_expired(now, &self.settings)));
+        let before = found.map(|_| self.clone());
         found.into_iter().for_each(|id| self.expire(now, id));
         let same = push.id.and_then(|id| self.position(id));
         if same.is_some() && !push.replace && !push.again {
@@ -540,6 +541,8 @@ impl Model {
             Some(State::Dead) => !has_next,
         };
         if self.settings.maxlen > 0 && grows && self.alive(now) >= self.settings.maxlen {
+            // A refused push changes nothing.
+            before.into_iter().for_each(|before| *self = before);
             return Err(());
         }
         match (same, state) {
