@@ -128,18 +128,18 @@ impl<C: ConnectionLike + Clone + Send + Sync, T: Encode + Decode> Queue<C, T> {
         C: 'a,
         T: 'a,
     {
-        let mut parts: BTreeMap<String, (redis::Pipeline, Vec<(usize, Option<String>)>)> = BTreeMap::new();
+        let mut parts = BTreeMap::<String, Part>::new();
         let mut count = 0;
         for push in jobs {
             let (key, call, id) = push.call()?;
-            let (pipe, places) = parts.entry(key).or_default();
-            pipe.add_command(call.into());
-            places.push((count, id));
+            let part = parts.entry(key).or_default();
+            part.pipe.add_command(call.into());
+            part.places.push((count, id));
             count += 1;
         }
         let mut ids = vec![None; count];
         // One pipeline for each key: in a cluster, a pipeline goes to one node.
-        for (pipe, places) in parts.into_values() {
+        for Part { pipe, places } in parts.into_values() {
             let replies: Vec<Option<String>> = pipe.query_async(&mut self.connection.clone()).await?;
             for (reply, (at, own)) in replies.into_iter().zip(places) {
                 ids[at] = own.or(reply);
@@ -331,6 +331,14 @@ impl<C: ConnectionLike + Clone + Send + Sync, T: Encode + Decode> Queue<C, T> {
         }
         Ok(count - left)
     }
+}
+
+/// The pushes of a call of `push_many` to one key.
+#[derive(Default)]
+struct Part {
+    pipe: redis::Pipeline,
+    /// For each push: its place in the result, and the ID if the library has made it.
+    places: Vec<(usize, Option<String>)>,
 }
 
 fn payload<T: Decode>(raw: Vec<u8>) -> Result<T, Undecodable> {

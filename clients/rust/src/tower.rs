@@ -16,9 +16,10 @@
 //! # tokio::runtime::Runtime::new().unwrap().block_on(run()).unwrap();
 //! ```
 
-pub use crate::identity::{IPV6_BITS, client_network};
+pub use crate::identity::client_network;
 
 use crate::error::Error;
+use crate::identity::{UNKNOWN, client_of};
 use crate::limiter::{Connection, Decision, Limiter, check_all, reserve_all};
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::request::Parts;
@@ -32,44 +33,31 @@ use std::task::{Context, Poll};
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// Who sends a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Key {
-    /// The request counts against the limit of this key.
-    Of(String),
-    /// The request is not limited.
-    Unlimited,
-    /// The key is not known. The layer answers 500, because a service without its limit would be open to all.
-    Unknown,
-}
-
-impl From<Option<String>> for Key {
-    fn from(key: Option<String>) -> Self {
-        key.map_or(Self::Unlimited, Self::Of)
-    }
-}
-
-type KeyOf = Arc<dyn Fn(&Parts) -> Key + Send + Sync>;
+type KeyOf = Arc<dyn Fn(&Parts) -> Option<String> + Send + Sync>;
 type CostOf = Arc<dyn Fn(&Parts) -> u64 + Send + Sync>;
 
-/// Returns a key function: the network of the client, as [`client_network`] writes it.
+/// Returns a key function: the client's IPv4 address, or the /56 network of its IPv6 address. Clients without an address,
+/// for example on a Unix socket, share the key `unknown`.
 ///
 /// The address is in the extensions of the request, as an [`IpAddr`], as a [`SocketAddr`] or, with the feature `axum`,
-/// as `ConnectInfo<SocketAddr>`. Behind a proxy this is the address of the proxy: insert that of the client, or write a
-/// key function of your own.
-pub fn by_client() -> impl Fn(&Parts) -> Key + Clone {
-    by_network(IPV6_BITS)
+/// as `ConnectInfo<SocketAddr>`. Behind a proxy, use [`by_client_behind`].
+pub fn by_client() -> impl Fn(&Parts) -> Option<String> + Clone {
+    by_client_behind(0, 56)
 }
 
-/// Like [`by_client`], with another number of bits for IPv6 networks.
-pub fn by_network(ipv6: u8) -> impl Fn(&Parts) -> Key + Clone {
-    move |parts| match address_of(parts) {
-        Some(address) => Key::Of(client_network(address, ipv6)),
-        None => Key::Unknown,
+/// Like [`by_client`], behind this number of proxies, each of which adds an address to `X-Forwarded-For`. `ipv6` is the
+/// number of bits of IPv6 networks.
+pub fn by_client_behind(proxies: usize, ipv6: u8) -> impl Fn(&Parts) -> Option<String> + Clone {
+    move |parts| {
+        let fields: Vec<_> =
+            parts.headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok()).collect();
+        let forwarded = Some(fields.join(",")).filter(|_| proxies > 0);
+        let client = client_of(peer_of(parts), forwarded.as_deref(), proxies);
+        Some(client.map_or_else(|| UNKNOWN.to_owned(), |client| client_network(client, ipv6)))
     }
 }
 
-fn address_of(parts: &Parts) -> Option<IpAddr> {
+fn peer_of(parts: &Parts) -> Option<IpAddr> {
     #[cfg(feature = "axum")]
     if let Some(axum::extract::ConnectInfo(address)) = parts.extensions.get::<axum::extract::ConnectInfo<SocketAddr>>()
     {
@@ -81,16 +69,16 @@ fn address_of(parts: &Parts) -> Option<IpAddr> {
 
 /// Returns a key function: the value of a header field, for example of an API key that an inner layer has checked. A
 /// request without the field has the key "".
-pub fn by_header(name: &'static str) -> impl Fn(&Parts) -> Key + Clone {
+pub fn by_header(name: &'static str) -> impl Fn(&Parts) -> Option<String> + Clone {
     move |parts| {
         let value = parts.headers.get(name).map_or(&[][..], HeaderValue::as_bytes);
-        Key::Of(String::from_utf8_lossy(value).into_owned())
+        Some(String::from_utf8_lossy(value).into_owned())
     }
 }
 
 /// Returns a key function: the path of the request.
-pub fn by_path() -> impl Fn(&Parts) -> Key + Clone {
-    |parts| Key::Of(parts.uri.path().to_owned())
+pub fn by_path() -> impl Fn(&Parts) -> Option<String> + Clone {
+    |parts| Some(parts.uri.path().to_owned())
 }
 
 /// Limits requests. See the [module](self).
@@ -109,9 +97,9 @@ impl<C> Clone for LimitLayer<C> {
 }
 
 impl<C: Connection> LimitLayer<C> {
-    /// Returns a layer. A request needs units of all limits. `key` returns who sends the request, for example
-    /// [`by_client`], [`by_header`], or a closure.
-    pub fn new<K: Into<Key>>(
+    /// Returns a layer. A request needs units of all limits. `key` returns the key of the client: it is [`by_client`],
+    /// [`by_header`], [`by_path`] or a closure. A request without a key is not limited.
+    pub fn new<K: Into<Option<String>>>(
         limits: impl IntoIterator<Item = Limiter<C>>,
         key: impl Fn(&Parts) -> K + Send + Sync + 'static,
     ) -> Self {
@@ -133,11 +121,7 @@ impl<C: Connection> LimitLayer<C> {
     }
 
     async fn decide(&self, parts: &Parts) -> Result<Option<(Decision, Option<crate::Reservation<C>>)>, Error> {
-        let key = match (self.key)(parts) {
-            Key::Of(key) => key,
-            Key::Unlimited => return Ok(None),
-            Key::Unknown => return Err(Error::Argument("the request has no address of the client".into())),
-        };
+        let Some(key) = (self.key)(parts) else { return Ok(None) };
         let cost = (self.cost)(parts);
         if self.refunds {
             let asks = self.limits.iter().map(|limiter| (limiter.clone(), key.clone(), cost)).collect();

@@ -13,12 +13,13 @@ use testkit::Server;
 use tower::limit::ConcurrencyLimitLayer;
 use tower::load_shed::LoadShedLayer;
 use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
-use zeitset_client::tower::{Key, LimitLayer, by_client, by_header, by_path};
+use zeitset_client::tower::{LimitLayer, by_client, by_client_behind, by_header, by_path};
 use zeitset_client::{Decision, Error, Limiter, OnError};
 
 fn request(path: &str, client: &str) -> Request<Body> {
     let address: SocketAddr = client.parse().expect("an address");
-    let request = Request::builder().uri(path).header("x-api-key", client);
+    let forwarded = format!("6.6.6.6, {client}");
+    let request = Request::builder().uri(path).header("x-api-key", client).header("x-forwarded-for", forwarded);
     request.extension(ConnectInfo(address)).body(Body::empty()).expect("a request")
 }
 
@@ -72,7 +73,7 @@ async fn keys_are_header_fields_paths_or_the_result_of_a_closure() {
         Some(parts.uri.path().to_owned()).filter(|path| path != "/free")
     });
     let closure = ok().layer(closure);
-    let unknown = ok().layer(LimitLayer::new([limiter("unknown").await], |_: &_| Key::Unknown));
+    let behind = ok().layer(LimitLayer::new([limiter("behind").await], by_client_behind(1, 56)));
     let status = async |app: &Router, path: &str, client: &str| {
         app.clone().oneshot(request(path, client)).await.expect("a response").status().as_u16()
     };
@@ -87,7 +88,9 @@ async fn keys_are_header_fields_paths_or_the_result_of_a_closure() {
         (&closure, "/a", "1.1.1.1:1", 429),
         (&closure, "/free", "1.1.1.1:1", 200),
         (&closure, "/free", "1.1.1.1:1", 200),
-        (&unknown, "/", "1.1.1.1:1", 500),
+        (&behind, "/", "1.1.1.1:1", 200),
+        (&behind, "/", "1.1.1.2:1", 200),
+        (&behind, "/", "1.1.1.1:2", 429),
     ];
     for (at, (app, path, client, expected)) in cases.into_iter().enumerate() {
         assert_eq!(status(app, path, client).await, expected, "case {at}");
@@ -103,7 +106,7 @@ async fn errors_are_500_and_an_absent_redis_is_503_or_no_limit() {
         Limiter::builder(redis.clone(), name, "5/1m").on_error(on_error).timeout("200ms").build().expect("a limiter")
     };
     let ok = || Router::new().fallback(async || "ok");
-    let layer = |limiter| LimitLayer::new([limiter], |_: &_| Key::Of("k".into()));
+    let layer = |limiter| LimitLayer::new([limiter], |_: &_| "k".to_owned());
     let wrong = ok().layer(layer(build("wrong", OnError::Allow)));
     let response = wrong.oneshot(request("/", "1.1.1.1:1")).await.expect("a response");
     assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);

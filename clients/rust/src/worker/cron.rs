@@ -168,7 +168,8 @@ impl Chores {
         };
         let is_over = matches!(outcome.ending, Ending::Completed | Ending::Discarded);
         let has_failed = matches!(outcome.ending, Ending::Failed | Ending::Retried) && !outcome.is_free;
-        if !is_over && !(has_failed && job.attempt() >= cron.max_attempts) {
+        let is_given_up = has_failed && job.attempt() >= cron.max_attempts;
+        if !is_over && !is_given_up {
             return outcome;
         }
         // The next run must be later than the claim, or the last heartbeat. If this clock is behind the server's, the
