@@ -82,7 +82,7 @@ struct Held {
     pump: usize,
     started: Instant,
     /// When the lease expires, by the clock of this process.
-    lease_ends: Instant,
+    lease_until: Instant,
     is_running: bool,
     /// Why the handler was cancelled. The worker ignores the result of a cancelled handler. But if the lease was lost and
     /// the handler has called `job.done()`, the worker sends an ACK.
@@ -521,7 +521,7 @@ impl Engine {
             job: Arc::clone(&job),
             pump: at,
             started,
-            lease_ends: sent + self.lease,
+            lease_until: sent + self.lease,
             is_running,
             given_up,
             task,
@@ -658,7 +658,7 @@ impl Engine {
     /// Cancels the handlers of jobs whose leases have expired, sends heartbeats, and does chores.
     fn look(&mut self, chores_at: &mut Instant) {
         let now = Instant::now();
-        let expired = self.held.iter().filter(|(_, held)| held.is_running && now >= held.lease_ends);
+        let expired = self.held.iter().filter(|(_, held)| held.is_running && now >= held.lease_until);
         for job in expired.map(|(job, _)| *job).collect::<Vec<_>>() {
             self.lose(job);
         }
@@ -730,7 +730,7 @@ impl Engine {
                     None => self.lose(address(job)),
                     Some(ms) => {
                         held.job.extend_to(ms);
-                        held.lease_ends = sent + self.lease;
+                        held.lease_until = sent + self.lease;
                     }
                 }
             }
