@@ -54,6 +54,7 @@ impl Period {
         whole.checked_mul(unit_ms)?.checked_add((parts * unit_ms).div_ceil(10_u128.pow(digits)))
     }
 
+    #[cfg(feature = "limiter")]
     pub(crate) fn of_millis(ms: u64) -> Self {
         Self(format!("{ms}ms"))
     }

@@ -61,13 +61,13 @@ impl Denials {
 
     /// Remembers a reply that denies. `forgotten` is the value of `self.forgotten` when the command was sent.
     pub fn add(&mut self, key: &str, cost: u64, check: &Check, forgotten: u64, among: Option<Among>) {
-        let told = now();
         // The denial ends 1 ms early, because timers may fire early, and the server must decide about a caller that has
         // waited.
         let wait = check.retry_after.unwrap_or_default().min(self.most).saturating_sub(Duration::from_millis(1));
         if check.allowed || wait.is_zero() || forgotten != self.forgotten {
             return;
         }
+        let told = now();
         if self.keys.len() >= KEYS.get() && !self.keys.contains(key) {
             self.keys.pop_lru();
         }

@@ -120,7 +120,7 @@ struct Inner<C> {
     algorithm: Algorithm,
     precision: Option<Precision>,
     /// The window of the commands. With units ahead, it is longer than that of the policy.
-    window_ms: u64,
+    window: Period,
     on_error: OnError,
     timeout: Duration,
     denials: Mutex<Denials>,
@@ -246,7 +246,7 @@ impl<C: Connection> LimiterBuilder<C> {
                 algorithm: self.algorithm,
                 precision: self.precision,
                 // The window is longer by the hold, and by 1 ms, which is the resolution of the server's clock.
-                window_ms: window_ms + self.ahead.map_or(0, |_| hold_ms + 1),
+                window: Period::of_millis(window_ms + self.ahead.map_or(0, |_| hold_ms + 1)),
                 on_error: self.on_error,
                 timeout: Duration::from_millis(self.timeout.millis()?),
                 denials: Mutex::new(Denials::new(most)),
@@ -413,7 +413,7 @@ impl<C: Connection> Inner<C> {
 
     async fn command(&self, key: &str, cost: u64, how: How) -> Result<Check, Error> {
         let (name, limit) = (self.key(key), self.policy.limit);
-        let window = Period::of_millis(self.window_ms);
+        let window = self.window.clone();
         let mut connection = self.connection.clone();
         macro_rules! with_options {
             ($call:expr) => {{
@@ -521,8 +521,8 @@ pub async fn check_all<C: Connection>(asks: &[(&Limiter<C>, &str, u64)]) -> Resu
 
 fn mcheck<C: Connection>(asks: &[(&Limiter<C>, &str, u64)]) -> Result<Call<zrl::MCheck, Checks>, Error> {
     let quotas = asks.iter().map(|(limiter, key, _)| {
-        let Inner { policy, window_ms, .. } = &*limiter.inner;
-        (limiter.inner.key(key), policy.limit, Period::of_millis(*window_ms))
+        let Inner { policy, window, .. } = &*limiter.inner;
+        (limiter.inner.key(key), policy.limit, window.clone())
     });
     let costs: Vec<_> = asks.iter().map(|(.., cost)| *cost).collect();
     let algorithms: Vec<_> = asks.iter().map(|(limiter, ..)| limiter.inner.algorithm.word()).collect();
