@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv6Addr};
 /// The key of clients whose address is not known, for example on a Unix socket. They share one limit.
 pub(crate) const UNKNOWN: &str = "unknown";
 
-/// Returns the key of a client's limit: its IPv4 address, or the network of `ipv6` bits of its IPv6 address, because one
-/// client may have all addresses of a network.
+/// Returns the key of a client's limit: its IPv4 address, or the network of `ipv6` bits of its IPv6 address, because
+/// one client may have all addresses of a network.
 ///
 /// ```
 /// use zeitset_client::tower::client_network;
@@ -27,8 +27,8 @@ pub fn client_network(address: IpAddr, ipv6: u8) -> String {
     }
 }
 
-/// Returns the address of the client. `forwarded` is the value of X-Forwarded-For. Each of the `proxies` of the service has
-/// added an item at the end, so items before these are not to be trusted.
+/// Returns the address of the client. `forwarded` is the value of X-Forwarded-For. Each of the `proxies` of the service
+/// has added an item at the end, so items before these are not to be trusted.
 pub(crate) fn client_of(peer: Option<IpAddr>, forwarded: Option<&str>, proxies: usize) -> Option<IpAddr> {
     let item = forwarded.and_then(|list| list.rsplit(',').nth(proxies.checked_sub(1)?));
     item.and_then(address_of).or(peer)

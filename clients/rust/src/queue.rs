@@ -95,8 +95,8 @@ impl<C: ConnectionLike + Clone + Send + Sync, T: Encode + Decode> Queue<C, T> {
         Self { connection, keys: vec![name.clone()], name, payload: PhantomData }
     }
 
-    /// Returns a queue whose jobs are in several keys: `{mails:0}`, `{mails:1}` … All clients need the same number. Fails
-    /// if the number is not from 1 to 1,024, or if the name contains braces.
+    /// Returns a queue whose jobs are in several keys: `{mails:0}`, `{mails:1}` … All clients need the same number.
+    /// Fails if the number is not from 1 to 1,024, or if the name contains braces.
     pub fn with_shards(connection: C, name: impl Into<String>, shards: u16) -> Result<Self, Error> {
         let name: String = name.into();
         Ok(Self { connection, keys: keys_of(&name, Some(shards))?, name, payload: PhantomData })
@@ -161,8 +161,8 @@ impl<C: ConnectionLike + Clone + Send + Sync, T: Encode + Decode> Queue<C, T> {
         Ok(removed)
     }
 
-    /// Changes the due time or the priority of a waiting job: `queue.reschedule("mail:1", None, |call| call.delay("5m"))`.
-    /// Returns false if the job is claimed, dead or missing.
+    /// Changes the due time or the priority of a waiting job: `queue.reschedule("mail:1", None, |call|
+    /// call.delay("5m"))`. Returns false if the job is claimed, dead or missing.
     pub async fn reschedule<F>(&self, id: &str, group: Option<&str>, change: F) -> Result<bool, Error>
     where
         F: Fn(Call<zq::Reschedule, bool>) -> Call<zq::Reschedule, bool>,

@@ -1,5 +1,5 @@
-//! Spans of `tracing`, with the names of OpenTelemetry's semantic conventions for messaging. With `tracing-opentelemetry`,
-//! they become spans of OpenTelemetry.
+//! Spans of `tracing`, with the names of OpenTelemetry's semantic conventions for messaging. With
+//! `tracing-opentelemetry`, they become spans of OpenTelemetry.
 
 use tracing::{Span, field};
 

@@ -36,8 +36,8 @@ use tower_service::Service;
 type KeyOf = Arc<dyn Fn(&Parts) -> Option<String> + Send + Sync>;
 type CostOf = Arc<dyn Fn(&Parts) -> u64 + Send + Sync>;
 
-/// Returns a key function: the client's IPv4 address, or the /56 network of its IPv6 address. Clients without an address,
-/// for example on a Unix socket, share the key `unknown`.
+/// Returns a key function: the client's IPv4 address, or the /56 network of its IPv6 address. Clients without an
+/// address, for example on a Unix socket, share the key `unknown`.
 ///
 /// The address is in the extensions of the request, as an [`IpAddr`], as a [`SocketAddr`] or, with the feature `axum`,
 /// as `ConnectInfo<SocketAddr>`. Behind a proxy, use [`by_client_behind`].

@@ -1,5 +1,5 @@
-//! Workers behind a proxy that breaks connections, delays replies and sends garbage, on a server that stops, crashes and
-//! has no memory. No job may get lost, be acknowledged before it was done, or run after an accepted ACK.
+//! Workers behind a proxy that breaks connections, delays replies and sends garbage, on a server that stops, crashes
+//! and has no memory. No job may get lost, be acknowledged before it was done, or run after an accepted ACK.
 //!
 //! CHAOS_SECONDS sets the duration, CHAOS_SEED the faults.
 

@@ -1,12 +1,12 @@
 //! Units ahead: a limiter takes many units in one call, and hands them out without asking the server.
 //!
-//! The limiter hands out the units of a call only for a short time, the hold. The hold begins when the limiter sends the
-//! call. The server counts all units of the call at once, but the limiter hands some out only at the end of the hold. So
-//! the limiter adds the hold to the window that it sends to the server.
+//! The limiter hands out the units of a call only for a short time, the hold. The hold begins when the limiter sends
+//! the call. The server counts all units of the call at once, but the limiter hands some out only at the end of the
+//! hold. So the limiter adds the hold to the window that it sends to the server.
 //!
-//! At most one call is in flight for a key. A call takes units for the callers that wait, and units to hold. If the held
-//! units were used up during the hold, the next call takes twice as many. If some are left at the end of the hold, the
-//! limiter refunds them, and the next call takes as many as were used.
+//! At most one call is in flight for a key. A call takes units for the callers that wait, and units to hold. If the
+//! held units were used up during the hold, the next call takes twice as many. If some are left at the end of the hold,
+//! the limiter refunds them, and the next call takes as many as were used.
 //!
 //! A task of its own makes the calls for a key. So a caller that is cancelled neither loses the units of other callers
 //! nor its own: they stay in stock.

@@ -1,10 +1,10 @@
-//! Cron expressions on the wall clock of a zone. clients/cron-cases.json defines what they mean, for all languages. This
-//! module reads no clock and does no I/O.
+//! Cron expressions on the wall clock of a zone. clients/cron-cases.json defines what they mean, for all languages.
+//! This module reads no clock and does no I/O.
 //!
 //! Five fields: minute, hour, day of the month, month, day of the week. If neither of the two fields for days begins
-//! with `*`, a day has to match only one of them. If the clock is set forward, a job due at a skipped time runs later by
-//! the length of the skip. If the clock is set back, a job due at a repeated time runs once. But a job whose hour field
-//! begins with `*` runs twice.
+//! with `*`, a day has to match only one of them. If the clock is set forward, a job due at a skipped time runs later
+//! by the length of the skip. If the clock is set back, a job due at a repeated time runs once. But a job whose hour
+//! field begins with `*` runs twice.
 
 use crate::error::Error;
 use jiff::Timestamp;

@@ -1,5 +1,5 @@
-//! Jobs that recur by a cron expression, and the chores of a pump. A pump does its chores when it connects, and then every
-//! minute: it checks whether its queues have a BACKOFF, and pushes missing recurring jobs.
+//! Jobs that recur by a cron expression, and the chores of a pump. A pump does its chores when it connects, and then
+//! every minute: it checks whether its queues have a BACKOFF, and pushes missing recurring jobs.
 
 use super::calendar::Calendar;
 use super::link::Link;
@@ -23,8 +23,8 @@ pub struct Cron {
 }
 
 impl Cron {
-    /// Returns a recurring job with the payload `null`. `tz` is an IANA time zone. Fails if the expression is invalid, or
-    /// never comes.
+    /// Returns a recurring job with the payload `null`. `tz` is an IANA time zone. Fails if the expression is invalid,
+    /// or never comes.
     pub fn new(name: impl Into<String>, expression: &str, tz: &str) -> Result<Self, Error> {
         let calendar = Calendar::new(expression, tz)?;
         if calendar.next(now_ms()).is_none() {
@@ -78,8 +78,8 @@ impl Cron {
         self.group.as_deref().filter(|group| !group.is_empty()).unwrap_or(&self.name)
     }
 
-    /// Returns the command that pushes the next run. If the job is in the queue, the command does nothing. MAXATTEMPTS is
-    /// 0 (no limit), because the worker counts the attempts.
+    /// Returns the command that pushes the next run. If the job is in the queue, the command does nothing. MAXATTEMPTS
+    /// is 0 (no limit), because the worker counts the attempts.
     fn push(&self, key: &str, after_ms: i64) -> Option<Cmd> {
         let at = u64::try_from(self.next(after_ms)?).ok()?;
         let call = zq::push(key, self.payload.as_slice()).id(&self.name).at(at).max_attempts(0);
@@ -134,8 +134,8 @@ impl Chores {
         Ok(self)
     }
 
-    /// Pushes the recurring jobs that the queue does not have. If the cron expression of a waiting job has changed, moves
-    /// the job to the next time of the new expression.
+    /// Pushes the recurring jobs that the queue does not have. If the cron expression of a waiting job has changed,
+    /// moves the job to the next time of the new expression.
     async fn push(&self, link: &Link, key: &str, crons: &[Cron]) -> Result<(), Error> {
         let now = now_ms() + self.ahead_ms;
         link.ask(crons.iter().filter_map(|cron| cron.push(key, now)).collect()).await?;

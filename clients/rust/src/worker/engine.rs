@@ -1,11 +1,11 @@
 //! The loop of a worker: one task that owns all state. Requests and handlers are tasks that send it messages.
 //!
-//! While the queues have jobs, each turn is one round trip: outcomes of jobs, and a claim for as many jobs as the worker
-//! can still start. If a claim returns fewer jobs than it asked for, the queues are empty. The next claim then waits for
-//! jobs, on a connection of its own.
+//! While the queues have jobs, each turn is one round trip: outcomes of jobs, and a claim for as many jobs as the
+//! worker can still start. If a claim returns fewer jobs than it asked for, the queues are empty. The next claim then
+//! waits for jobs, on a connection of its own.
 //!
-//! In a cluster, a worker has a pump for each slot of its queues, because all keys of a command must be in one slot. All
-//! pumps together start at most `concurrency` jobs at a time.
+//! In a cluster, a worker has a pump for each slot of its queues, because all keys of a command must be in one slot.
+//! All pumps together start at most `concurrency` jobs at a time.
 
 use super::cron::Chores;
 use super::job::{Cancelled, JobInfo};
@@ -33,8 +33,8 @@ const CHORES: Duration = Duration::from_secs(60);
 /// The minimum time between two claims of a pump whose queues are empty, while other pumps have jobs.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 
-/// A claim without BLOCK reserves room for its jobs until the reply, but at most for this time. Then other pumps may use
-/// the room: a node that hangs must not keep slots from them.
+/// A claim without BLOCK reserves room for its jobs until the reply, but at most for this time. Then other pumps may
+/// use the room: a node that hangs must not keep slots from them.
 const PROMPT: Duration = Duration::from_millis(200);
 
 /// How long a worker tries to report the outcomes of its jobs after it was told to stop.
@@ -84,8 +84,8 @@ struct Held {
     /// When the lease expires, by the clock of this process.
     lease_until: Instant,
     is_running: bool,
-    /// Why the handler was cancelled. The worker ignores the result of a cancelled handler. But if the lease was lost and
-    /// the handler has called `job.done()`, the worker sends an ACK.
+    /// Why the handler was cancelled. The worker ignores the result of a cancelled handler. But if the lease was lost
+    /// and the handler has called `job.done()`, the worker sends an ACK.
     given_up: Option<Cancelled>,
     task: AbortHandle,
 }
@@ -302,8 +302,8 @@ impl Engine {
 
     // --- who claims next ---------------------------------------------------------------------------------------------
 
-    /// Divides the free slots among the pumps, and lets the pumps claim jobs. A free slot is room for one more job within
-    /// `concurrency`.
+    /// Divides the free slots among the pumps, and lets the pumps claim jobs. A free slot is room for one more job
+    /// within `concurrency`.
     ///
     /// A pump is drained if its last claim has emptied its queues. First, each pump that is not drained gets a share of
     /// the free slots. A drained pump gets a share only if another pump is not drained, and only if `ASK_AGAIN` has

@@ -178,8 +178,8 @@ impl JobInfo {
         self.is_done.load(Ordering::SeqCst)
     }
 
-    /// Fails if this worker no longer holds the job. For handlers that block, or run in threads of their own: the worker
-    /// drops the future of a cancelled handler at its next `await`, but cannot stop a thread.
+    /// Fails if this worker no longer holds the job. For handlers that block, or run in threads of their own: the
+    /// worker drops the future of a cancelled handler at its next `await`, but cannot stop a thread.
     pub fn check(&self) -> Result<(), Cancelled> {
         self.cancelled.borrow().map_or(Ok(()), Err)
     }

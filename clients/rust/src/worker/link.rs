@@ -1,4 +1,5 @@
-//! The connections of a pump: one waits for jobs, the other sends everything else. In a cluster, finds the node of a slot.
+//! The connections of a pump: one waits for jobs, the other sends everything else. In a cluster, finds the node of a
+//! slot.
 
 use crate::error::Error;
 use crate::patience::within;

@@ -79,8 +79,8 @@ pub struct Ended {
     pub ran: Duration,
     /// The error as the queue stores it.
     pub error: Option<Arc<str>>,
-    /// Whether the worker had to repeat the report, because the reply to the first one got lost. Then another worker may
-    /// have claimed the job before.
+    /// Whether the worker had to repeat the report, because the reply to the first one got lost. Then another worker
+    /// may have claimed the job before.
     pub is_repeated: bool,
 }
 
@@ -238,8 +238,8 @@ impl Worker {
         self
     }
 
-    /// The wait after a failed attempt, by the number of the attempt; 1 s, 2 s, 4 s … at most 1 h by default. The BACKOFF
-    /// of a queue replaces this wait.
+    /// The wait after a failed attempt, by the number of the attempt; 1 s, 2 s, 4 s … at most 1 h by default. The
+    /// BACKOFF of a queue replaces this wait.
     pub fn backoff<P: Into<Period>>(mut self, backoff: impl Fn(u64) -> P + Send + Sync + 'static) -> Self {
         self.options.backoff = Arc::new(move |attempt| backoff(attempt).into());
         self

@@ -1,5 +1,5 @@
-//! What a worker knows of the queues of one slot, and of the connections to their server. Outside of a cluster, a worker
-//! has one pump.
+//! What a worker knows of the queues of one slot, and of the connections to their server. Outside of a cluster, a
+//! worker has one pump.
 
 use super::cron::Chores;
 use super::link::Link;
