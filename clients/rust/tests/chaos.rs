@@ -90,7 +90,7 @@ async fn no_fault_loses_a_job_or_acknowledges_undone_work() {
             async move {
                 ledger.lock().expect("no panic").begins(job.id());
                 tokio::time::sleep(Duration::from_millis(job.payload)).await;
-                if job.payload % 7 == 0 && job.attempt() == 1 {
+                if job.payload.is_multiple_of(7) && job.attempt() == 1 {
                     return Err::<(), Failure>(Retry::after(Duration::from_millis(50)).into());
                 }
                 ledger.lock().expect("no panic").done.insert(job.id().to_owned());

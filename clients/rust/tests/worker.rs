@@ -458,7 +458,7 @@ async fn in_a_cluster_a_worker_serves_all_slots_and_follows_a_moved_slot() {
     let running = tokio::spawn(worker.run());
     handle.wait_for(State::Running).await;
     let push = async |n: u32| {
-        let jobs = vec![n; 30];
+        let jobs = [n; 30];
         queue.push_many(jobs.iter().map(|job| queue.push(job))).await.expect("pushes");
     };
     push(1).await;
