@@ -57,6 +57,7 @@ test: need
 	$(CARGO) build --locked
 	$(CARGO) test --locked -p zeitset -p zeitset-testkit
 	$(CARGO) test --locked -p zeitset-companion
+	$(CARGO) test --locked -p zeitset-client --all-features
 
 ## make bench      compare all commands with their rivals; results into docs/benchmarks (CELL=libredis_cell.so: redis-cell, too; SERVERS="...": also on these)
 bench: need
@@ -136,8 +137,10 @@ lint: need-build
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --all-targets -p zeitset -p zeitset-testkit -p zeitset-benches -- -D warnings
 	$(CARGO) clippy --locked --all-targets -p zeitset-companion -- -D warnings
+	$(CARGO) clippy --locked --all-targets -p zeitset-client -p zeitset-examples --all-features -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --document-private-items -p zeitset -p zeitset-testkit
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --document-private-items -p zeitset-companion
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --all-features -p zeitset-client
 	for script in $$(git grep -n '^#!/bin/sh$$' | sed -n 's/:1:.*//p'); do sh -n "$$script" || exit 1; done
 	for script in $$(git grep -n '^#!/usr/bin/env bash$$' | sed -n 's/:1:.*//p'); do bash -n "$$script" || exit 1; done
 	scripts/words.sh

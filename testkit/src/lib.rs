@@ -44,7 +44,7 @@ mod witness;
 pub use agreement::assert_agree;
 pub use alike::Alike;
 pub use backlog::{at_full_speed, backlog, begin_draining, drained, draining};
-pub use built::{example, module, root};
+pub use built::{module, program, root};
 pub use cli::Cli;
 pub use client::{Client, command};
 pub use clock::Clock;
