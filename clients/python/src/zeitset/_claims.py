@@ -1,4 +1,4 @@
-"""The calls by which the workers of dramatiq and taskiq claim jobs. `Worker` has its own, faster code."""
+"""The calls by which the workers of Celery, dramatiq and taskiq claim jobs. `Worker` has its own, faster code."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ class Claimed:
     id: str
     token: int
     payload: bytes
+    attempt: int
 
 
 class Claims:
@@ -42,6 +43,10 @@ class Claims:
         """Returns a job to the queue, so that another worker gets it at once. The attempt does not count."""
         return Call(("ZQ.NACK", job.queue, encoded(job.id), job.token, "DELAY", 0, "FREE"), flag)
 
+    def retry(self, job: Claimed) -> Call[bool]:
+        """Returns a job to the queue after a failed attempt. The queue's BACKOFF applies."""
+        return Call(("ZQ.NACK", job.queue, encoded(job.id), job.token), flag)
+
     def bury(self, job: Claimed, error: BaseException | None) -> Call[bool]:
         """Makes a job a dead letter."""
         why: tuple[Word, ...] = () if error is None else ("ERROR", error_text(error))
@@ -64,4 +69,4 @@ class Claims:
 
 def _claimed(reply: Any) -> list[Claimed]:
     with unexpected("ZQ.CLAIM", reply):
-        return [Claimed(text(row[0]), text(row[1]), int(row[2]), row[5]) for row in reply or ()]
+        return [Claimed(text(row[0]), text(row[1]), int(row[2]), row[5], int(row[3])) for row in reply or ()]
