@@ -162,16 +162,23 @@ class QoS(virtual.QoS):
             late = dict(self._late)
             gone = {job: self.claims.release(job) for job, ref in self._held.items() if ref() is None and job not in late}
         for jobs, call in self.claims.extend(held):
-            for job, is_held in zip(jobs, run(self.client, call)):
+            found = run(self.client, call)
+            for job, is_held in zip(jobs, found):
                 if not is_held:
                     with self._lock:
                         self._held.pop(job, None)
         self._send(late | gone)
 
 
-class _Queues:
-    """What both channels change: a queue is a key of the module."""
+def _options(channel: Any) -> tuple[str, ...]:
+    theirs = (each for each in channel.from_transport_options if not (each in _UNUSED or each.startswith("unacked")))
+    return (*theirs, "lease", "queue_prefix", "drop_expired", "client_name")
 
+
+class Channel(kombu_redis.Channel):
+    """A queue is a key of the module."""
+
+    from_transport_options = _options(kombu_redis.Channel)
     QoS = QoS
     priority_steps = [0]
     """All keys of a queue: one, for the module itself orders jobs by priority."""
@@ -179,42 +186,43 @@ class _Queues:
     lease: float = 30
     queue_prefix = "kombu:"
     drop_expired = True
+    client_name: str | None = None  # also an option of kombu's transport since kombu 5.5
 
     _client_id: int | None = None
     _asked: Any = None
     """The socket whose client ID is known."""
 
     @cached_property
-    def claims(self: Any) -> Claims:
+    def claims(self) -> Claims:
         return Claims(self.lease)
 
     @cached_property
-    def _worker(self: Any) -> str:
+    def _worker(self) -> str:
         return str(self.client_name or f"{socket.gethostname()}:{os.getpid()}")
 
-    def _q_for_pri(self: Any, queue: str, pri: int) -> str:
+    def _q_for_pri(self, queue: str, pri: int) -> str:
         """Returns the key without the prefix that kombu's client adds."""
         return f"{self.queue_prefix}{queue}"
 
-    def _key(self: Any, queue: str) -> str:
+    def _key(self, queue: str) -> str:
         return f"{self.global_keyprefix}{self.queue_prefix}{queue}"
 
     # Publishing
 
-    def basic_publish(self: Any, message: dict[str, Any], *args: Any, **kwargs: Any) -> None:
-        super().basic_publish(message, *args, **kwargs)  # type: ignore[misc]
+    def basic_publish(self, message: dict[str, Any], *args: Any, **kwargs: Any) -> None:
+        super().basic_publish(message, *args, **kwargs)
         message["properties"]["delivery_tag"] = str(message["properties"]["delivery_tag"])
 
-    def _inplace_augment_message(self: Any, message: dict[str, Any], exchange: str, routing_key: str) -> None:
+    def _inplace_augment_message(self, message: dict[str, Any], exchange: str, routing_key: str) -> None:
         """If kombu publishes a message again because the reply was lost, the message keeps its delivery tag, which is
         the ID of the job. So the queue does not get the message twice."""
         tag = message["properties"].get("delivery_tag")
-        super()._inplace_augment_message(message, exchange, routing_key)  # type: ignore[misc]
+        super()._inplace_augment_message(message, exchange, routing_key)
         if not isinstance(tag, _Unconfirmed):
             tag = _Unconfirmed(message["properties"]["delivery_tag"])
         message["properties"]["delivery_tag"] = tag
 
-    def _put(self: Any, queue: str, message: dict[str, Any], _publish_batch: Any = None, **_: Any) -> None:
+    def _put(self, queue: str, message: dict[str, Any], _publish_batch: Any = None, **_: Any) -> None:
         words = ["ZQ.PUSH", self._key(queue), dumps(message), "ID", message["properties"]["delivery_tag"]]
         idle_ms = getattr(self, "_expires", {}).get(queue)
         now = time() * 1000
@@ -234,7 +242,7 @@ class _Queues:
             for command in commands:
                 client.execute_command(*command)
 
-    def _expiry(self: Any, message: dict[str, Any], now: float) -> float | None:
+    def _expiry(self, message: dict[str, Any], now: float) -> float | None:
         if not self.drop_expired:
             return None
         if (ends := _instant(message, "expires")) is not None:
@@ -245,28 +253,28 @@ class _Queues:
 
     # Consuming
 
-    def basic_consume(self: Any, queue: str, no_ack: bool, callback: Any, consumer_tag: str, **kwargs: Any) -> Any:
+    def basic_consume(self, queue: str, no_ack: bool, callback: Any, consumer_tag: str, **kwargs: Any) -> Any:
         def acking(message: Any) -> Any:
             self.qos.ack(message.delivery_tag)
             return callback(message)
 
         acks = no_ack and queue not in self._fanout_queues
-        return super().basic_consume(  # type: ignore[misc]
-            queue, no_ack and not acks, acking if acks else callback, consumer_tag, **kwargs
-        )
+        return super().basic_consume(queue, no_ack and not acks, acking if acks else callback, consumer_tag, **kwargs)
 
-    def basic_get(self: Any, queue: str, no_ack: bool = False, **kwargs: Any) -> Any:
-        message = super().basic_get(queue, **kwargs)  # type: ignore[misc]
+    def basic_get(self, queue: str, no_ack: bool = False, **kwargs: Any) -> Any:
+        message = super().basic_get(queue, **kwargs)
         if message is not None and no_ack:
             self.qos.ack(message.delivery_tag)
         return message
 
-    def _get(self: Any, queue: str) -> dict[str, Any]:
+    def _get(self, queue: str) -> dict[str, Any]:
         with _reconnecting(), self.conn_or_acquire() as client:
             jobs = run(client, self.claims.claim([self._key(queue)], 1, 0, self._worker))
+            if queue in getattr(self, "_expires", {}):  # since kombu 5.7
+                self._maybe_update_queues_expire(client, queue)
         return self._message(jobs)
 
-    def _brpop_start(self: Any, timeout: float | None = None) -> None:
+    def _brpop_start(self, timeout: float | None = None) -> None:
         queues = self._queue_cycle.consume(len(self.active_queues))
         if not queues:
             return
@@ -284,7 +292,7 @@ class _Queues:
         self._brpop_sent_at = monotonic()
         connection.send_command(*claim.args)
 
-    def _brpop_read(self: Any, **_: Any) -> bool:
+    def _brpop_read(self, **_: Any) -> bool:
         jobs = self._read_claim()
         message = self._message(jobs)
         queue = jobs[0].queue[len(self._key("")) :]
@@ -292,7 +300,7 @@ class _Queues:
         self.connection._deliver(message, queue)
         return True
 
-    def _read_claim(self: Any) -> list[Claimed]:
+    def _read_claim(self) -> list[Claimed]:
         """Reads the reply to the claim that was sent. If the reply waited for long, omits jobs whose leases have
         expired: another worker may have them."""
         connection, self._in_poll = self._in_poll, None
@@ -310,11 +318,12 @@ class _Queues:
                 self._flush_brpop_reauth()
         if jobs and monotonic() - self._brpop_sent_at > self.claims.lease_ms / 2000:
             ((_, extend),) = self.claims.extend(jobs)
-            if not all(run(self.qos.client, extend)):
+            (is_ours,) = run(self.qos.client, extend)
+            if not is_ours:
                 return []
         return jobs
 
-    def _message(self: Any, jobs: list[Claimed]) -> dict[str, Any]:
+    def _message(self, jobs: list[Claimed]) -> dict[str, Any]:
         if not jobs:
             raise Empty
         (job,) = jobs
@@ -332,11 +341,11 @@ class _Queues:
         tag.job = replace(job, payload=b"")
         return message
 
-    def _update_queue_cycle(self: Any) -> None:
-        super()._update_queue_cycle()  # type: ignore[misc]
+    def _update_queue_cycle(self) -> None:
+        super()._update_queue_cycle()
         self._end_claim()
 
-    def _end_claim(self: Any) -> None:
+    def _end_claim(self) -> None:
         """Ends the waiting claim, because the queues have changed or the channel is closed. Returns a job of its reply
         to the queue. If the connection were closed instead, such a job would be claimed until its lease expires."""
         connection = self._in_poll
@@ -355,12 +364,12 @@ class _Queues:
 
     # Queues
 
-    def _size(self: Any, queue: str) -> int:
+    def _size(self, queue: str) -> int:
         with self.conn_or_acquire() as client:
             stats = run(client, Call(("ZQ.STATS", self._key(queue)), lambda reply: mapping(reply or [])))
         return int(stats.get("ready", 0)) + int(stats.get("delayed", 0))
 
-    def _purge(self: Any, queue: str) -> int:
+    def _purge(self, queue: str) -> int:
         total = 0
         with self.conn_or_acquire() as client:
             for state in ("READY", "DELAYED"):
@@ -369,11 +378,11 @@ class _Queues:
                     total += removed
         return total
 
-    def close(self: Any) -> None:
+    def close(self) -> None:
         self._end_claim()
-        super().close()  # type: ignore[misc]
+        super().close()
 
-    def abandon(self: Any) -> None:
+    def abandon(self) -> None:
         """Prepares `close` after a lost connection: no command is sent."""
         if self._qos is not None:
             self._qos.abandon()
@@ -383,16 +392,7 @@ class _Queues:
             connection.disconnect()
 
 
-def _options(channel: Any) -> tuple[str, ...]:
-    theirs = (each for each in channel.from_transport_options if not (each in _UNUSED or each.startswith("unacked")))
-    return (*theirs, "lease", "queue_prefix", "drop_expired")
-
-
-class Channel(_Queues, kombu_redis.Channel):
-    from_transport_options = _options(kombu_redis.Channel)
-
-
-class SentinelChannel(_Queues, kombu_redis.SentinelChannel):
+class SentinelChannel(Channel, kombu_redis.SentinelChannel):
     from_transport_options = _options(kombu_redis.SentinelChannel)
 
     def _sentinel_managed_pool(self, asynchronous: bool = False) -> Any:
