@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -524,3 +525,27 @@ def _answer(ask: Callable[[], Any]) -> Any:
         return ask()
     except (redis.RedisError, OSError, kombu.exceptions.OperationalError):
         return None
+
+
+@pytest.mark.parametrize("back", [False, True], ids=["to zeitset", "back to redis"])
+def test_moving_takes_all_waiting_messages_with_their_due_times(shared: Server, connect: Connect, one: Any, back: bool) -> None:
+    ours, theirs = shared.url.replace("redis", "zeitset"), shared.url
+    source, target = (ours, theirs) if back else (theirs, ours)
+    due = in_seconds(600)
+    publish(connect(source), {"ä": 1}, headers={"task": "a", "eta": due, "stamp": "ä"}, correlation_id="c")
+    publish(connect(source), "zipped", compression="gzip", priority=3)
+    publish(connect(source), "elsewhere", queue="other")
+    command = [sys.executable, "-m", "zeitset.celery", source, target, "q", "other", "none"]
+    found = subprocess.run(command, capture_output=True, text=True)
+    assert found.stdout == "moved 3\n", found.stderr
+    if not back:
+        assert state(one) == (1, 1, 0, 0) and state(one, "other") == (1, 0, 0, 0)
+        connect(target).default_channel.make_due("q")
+    else:
+        assert state(one) == (0, 0, 0, 0) == state(one, "other")
+    consumer = Consumer(connect(target), "q", "other")
+    consumer.collect(3)
+    found_ = {str(message.payload): message for message in consumer.messages}
+    first = found_["{'ä': 1}"]
+    assert first.headers == {"task": "a", "eta": due, "stamp": "ä"} and first.properties["correlation_id"] == "c"
+    assert found_["zipped"].properties["priority"] == 3 and "elsewhere" in found_

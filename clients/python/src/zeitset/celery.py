@@ -11,6 +11,7 @@ from __future__ import annotations
 import gc
 import os
 import socket
+import sys
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -23,19 +24,21 @@ from threading import Lock, Thread
 from time import monotonic, sleep, time
 from typing import Any
 
+import kombu
 import redis
 from kombu.log import get_logger
 from kombu.transport import TRANSPORT_ALIASES, virtual
 from kombu.transport import redis as kombu_redis
 from kombu.utils.json import dumps, loads
 
-from ._call import Call, mapping, text
+from . import Queue
+from ._call import Call, mapping
 from ._claims import Claimed, Claims
 from ._patience import patient
 from ._run import run, run_all
 from .errors import is_away, is_refused
 
-__all__ = ["Channel", "SentinelChannel", "SentinelTransport", "TLSTransport", "Transport"]
+__all__ = ["Channel", "SentinelChannel", "SentinelTransport", "TLSTransport", "Transport", "move"]
 
 logger = get_logger("zeitset.celery")
 
@@ -378,6 +381,13 @@ class Channel(kombu_redis.Channel):
                     total += removed
         return total
 
+    def make_due(self, queue: str) -> None:
+        """Makes delayed messages due. A worker waits for the time that a message names in its headers."""
+        jobs = Queue(self.qos.client, self._key(queue), codec="bytes")
+        while page := jobs.peek("delayed", count=1000):
+            for job in page:
+                jobs.reschedule(job.id, delay=0)
+
     def close(self) -> None:
         self._end_claim()
         super().close()
@@ -451,6 +461,31 @@ def _instant(message: dict[str, Any], header: str) -> int | None:
     return None if at.tzinfo is None else ceil(at.timestamp() * 1000)
 
 
+def move(source: str, target: str, *queues: str) -> int:
+    """Moves all waiting messages of queues from one broker to another one, in the order in which they are delivered.
+    Returns their number. If it is interrupted, one message may be in both brokers."""
+    moved = 0
+    with kombu.Connection(source) as old, kombu.Connection(target) as new:
+        channel, producer = old.default_channel, kombu.Producer(new.default_channel)
+        for queue in queues:
+            if hasattr(channel, "make_due"):  # not `isinstance`: with `python -m`, the class is that of another module
+                channel.make_due(queue)
+            while (message := channel.basic_get(queue)) is not None:
+                kept = ("priority", "correlation_id", "reply_to")
+                producer.publish(
+                    message.body,
+                    exchange="",
+                    routing_key=queue,
+                    content_type=message.content_type,
+                    content_encoding=message.content_encoding,
+                    headers={name: value for name, value in message.headers.items() if name != "compression"},
+                    **{name: message.properties[name] for name in kept if name in message.properties},
+                )
+                message.ack()
+                moved += 1
+    return moved
+
+
 TRANSPORT_ALIASES.update(
     {
         "zeitset": "zeitset.celery:Transport",
@@ -458,3 +493,8 @@ TRANSPORT_ALIASES.update(
         "zeitset-sentinel": "zeitset.celery:SentinelTransport",
     }
 )
+
+if __name__ == "__main__":
+    if len(sys.argv) < 4:
+        sys.exit("usage: python -m zeitset.celery SOURCE-URL TARGET-URL QUEUE [QUEUE ...]")
+    print("moved", move(*sys.argv[1:]))
