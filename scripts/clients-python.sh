@@ -41,10 +41,10 @@ else
     echo "skipped: the wheel zeitset-server needs Linux with glibc, and objdump"
 fi
 
-"$python" -m pip install -q "$wheel[fastapi,flask,rest-framework,limits,dramatiq,taskiq,otel]" 'pytest>=8' 'mypy>=1.8' 'httpx>=0.27' opentelemetry-sdk slowapi flask-limiter pytest-asyncio pytest-lazy-fixtures
-# The tests of limits and dramatiq are in the source distributions. Without a source distribution, its tests are
-# skipped.
-for package in limits dramatiq; do
+"$python" -m pip install -q "$wheel[fastapi,flask,rest-framework,limits,dramatiq,taskiq,celery,otel]" 'pytest>=8' 'mypy>=1.8' 'httpx>=0.27' opentelemetry-sdk slowapi flask-limiter pytest-asyncio pytest-lazy-fixtures
+# The tests of limits, dramatiq, kombu and Celery are in the source distributions. Without a source distribution, its
+# tests are skipped.
+for package in limits dramatiq kombu celery; do
     version=$("$python" -c "from importlib.metadata import version; print(version('$package'))")
     if "$python" -m pip download -q --no-deps --no-binary "$package" -d "$OUT" "$package==$version"; then
         mkdir -p "$OUT/$package"

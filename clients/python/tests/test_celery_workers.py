@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -117,3 +120,21 @@ def test_prefetched_tasks_return_when_a_worker_stops(site: Site) -> None:
     assert site.ends == {"runs": 1}
     with site.working("solo"):
         until(lambda: site.runs["waits"] == 5)
+
+
+def test_the_page_of_celery(site: Site, shared: Server, tmp_path: Path) -> None:
+    """Runs the programs of clients/celery.md."""
+    page = (Path(__file__).parents[2] / "celery.md").read_text()
+    shop, schedules = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    (tmp_path / "shop.py").write_text(shop.replace("localhost:6379", f"127.0.0.1:{shared.port}"))
+    (tmp_path / "schedules.py").write_text(schedules.replace("Redis()", f"Redis(port={shared.port})").replace("run()", "run(burst=True)"))
+    worker = subprocess.Popen([sys.executable, "-m", "celery", "-A", "shop", "worker", "-P", "solo", "-l", "error"], cwd=tmp_path)
+    try:
+        call = "from shop import add; print(add.apply_async((1, 2), countdown=0.5).get(timeout=20))"
+        found = subprocess.run([sys.executable, "-c", call], cwd=tmp_path, capture_output=True, text=True)
+        assert found.stdout == "3\n", found.stderr
+    finally:
+        worker.kill()
+        worker.wait()
+    subprocess.run([sys.executable, "schedules.py"], cwd=tmp_path, check=True)
+    assert [job.id for job in Jobs(site.r, "schedules").peek("delayed")] == ["shop.report"]
