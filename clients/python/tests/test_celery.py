@@ -248,13 +248,18 @@ def test_unacknowledged_messages_return_when_the_channel_closes(connect: Connect
     assert {job.attempts for job in jobs(one).peek()} == {0}, "the attempt of a consumer that stops does not count"
 
 
+def deadline(r: Any, message: Any) -> int:
+    id = message.delivery_tag.split(":")[0]
+    return next(job.lease.deadline_ms for job in jobs(r).peek("claimed", lease=True) if job.id == id and job.lease)
+
+
 def test_a_message_is_held_for_longer_than_its_lease(connect: Connect, one: Any) -> None:
-    consumer = Consumer(connect(lease=1))
+    consumer = Consumer(connect(lease=4))
     publish(consumer.connection, "long")
     consumer.collect(1)
-    other = Consumer(connect(lease=1))
-    time.sleep(3.2)
-    assert not other.drain() and (jobs(one).stats() or {})["expired_leases"] == 0
+    first = deadline(one, consumer.messages[0])
+    until(lambda: deadline(one, consumer.messages[0]) > first + 4000)
+    assert not Consumer(connect()).drain() and (jobs(one).stats() or {})["expired_leases"] == 0
     consumer.messages[0].ack()
     assert state(one) == (0, 0, 0, 0)
 
@@ -277,19 +282,20 @@ def test_a_task_goes_on_over_a_lost_connection_and_is_not_delivered_again(shared
     """kombu closes the channel of a lost connection. Its own transport for Redis returns all messages then, also those
     of running tasks."""
     with Proxy(shared.port) as proxy:
-        consumer = Consumer(connect(f"zeitset://127.0.0.1:{proxy.port}/0", lease=1))
+        consumer = Consumer(connect(f"zeitset://127.0.0.1:{proxy.port}/0", lease=6))
         publish(connect(), "runs", "prefetched")
         consumer.collect(2)
         running = consumer.messages[0]
+        first = deadline(one, running)
         proxy.cut()
         with pytest.raises(consumer.connection.connection_errors):
             for _ in range(10):
                 consumer.drain()
         consumer.connection.collect()
         consumer.messages.clear()  # Celery forgets all tasks that do not run
-        other = Consumer(connect(lease=1))
+        other = Consumer(connect(lease=6))
         assert other.collect(1) == ["prefetched"] and other.messages[0].delivery_tag != running.delivery_tag
-        time.sleep(1.5)
+        until(lambda: deadline(one, running) > first + 6000)
         assert not other.drain() and state(one) == (0, 0, 2, 0)
         running.ack()
         assert state(one) == (0, 0, 1, 0)

@@ -20,7 +20,7 @@ from datetime import datetime
 from functools import cached_property
 from math import ceil
 from queue import Empty
-from threading import Lock, Thread
+from threading import Event, Lock, Thread
 from time import monotonic, sleep, time
 from typing import Any
 
@@ -43,6 +43,7 @@ __all__ = ["Channel", "SentinelChannel", "SentinelTransport", "TLSTransport", "T
 logger = get_logger("zeitset.celery")
 
 _PATIENCE = 5.0
+"""How long an acknowledgement or a heartbeat may take, in seconds."""
 _UNUSED = {"ack_emulation", "priority_steps", "visibility_timeout"}
 """Options of kombu's transport that have no meaning here, and may stay in a configuration. All others whose names begin
 with `unacked` belong to them, too."""
@@ -76,6 +77,7 @@ class QoS(virtual.QoS):
         self._late: dict[Claimed, Call[bool]] = {}
         """The reports that have failed. The thread repeats them."""
         self._lock = Lock()
+        self._wake = Event()
         self._is_beating = False
         self._is_abandoned = False
 
@@ -118,15 +120,17 @@ class QoS(virtual.QoS):
             self._try({tag.job: report(tag.job)})
 
     def _try(self, calls: dict[Claimed, Call[bool]]) -> None:
-        try:
-            self._send(calls)
-        except Exception as error:
-            if not is_away(error):
-                raise
-            logger.warning("The outcome of %d messages is sent again later: %r", len(calls), error)
-            with self._lock:
-                self._late.update(calls)
-                self._start()
+        if not self._late:  # else the server is away, and each call would wait in vain
+            try:
+                return self._send(calls)
+            except Exception as error:
+                if not is_away(error):
+                    raise
+                logger.warning("Redis is away. The worker acknowledges messages later: %r", error)
+        with self._lock:
+            self._late.update(calls)
+            self._start()
+        self._wake.set()
 
     def _send(self, calls: dict[Claimed, Call[bool]]) -> None:
         replies = run_all(self.client, list(calls.values())) if calls else []
@@ -143,9 +147,10 @@ class QoS(virtual.QoS):
             Thread(target=self._beat, name="zeitset-leases", daemon=True).start()
 
     def _beat(self) -> None:
-        wait = self.claims.beat
+        wait: float = self.claims.beat
         while True:
-            sleep(wait)
+            self._wake.wait(wait)
+            self._wake.clear()
             with self._lock:
                 if not (self._held or self._late):
                     self._is_beating = False
@@ -155,7 +160,9 @@ class QoS(virtual.QoS):
                 wait = self.claims.beat
             except Exception as error:
                 logger.warning("A heartbeat failed: %r", error)
-                wait = min(1.0, self.claims.beat)
+                self.client.connection_pool.disconnect(inuse_connections=False)  # they are lost, too
+                sleep(min(1.0, self.claims.beat))
+                wait = 0
 
     def _extend(self) -> None:
         if self._is_abandoned:

@@ -1,0 +1,66 @@
+"""Runs tests of kombu and of Celery themselves with `zeitset://`, from their source distributions.
+
+`CELERY_FAULTS=1` also runs the tests that take minutes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .support import Server
+
+pytest.importorskip("celery")
+
+KOMBU = os.environ.get("KOMBU_SDIST")
+CELERY = os.environ.get("CELERY_SDIST")
+SLOW = bool(os.environ.get("CELERY_FAULTS"))
+INSIDE = "RestoreVisible or RestoreBindingLookupFailure or RestoreAtShutdown"
+"""These tests of kombu read the keys in which its transport for Redis keeps unacknowledged messages."""
+SHORT = "Basic or ExchangeTypes or Priority or Batch or EventLoop or hub or paused"
+SETTINGS = """[pytest]
+python_classes = test_*
+filterwarnings = ignore
+"""
+
+
+def run(folder: Path, environment: dict[str, str], *arguments: str) -> str:
+    (folder / "pytest.ini").write_text(SETTINGS)
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "-rf", "-p", "no:rerunfailures", *arguments]
+    found = subprocess.run(command, cwd=folder, env=os.environ | environment, capture_output=True, text=True)
+    assert found.returncode == 0, found.stdout[-8000:] + found.stderr[-2000:]
+    print(found.stdout.splitlines()[-1])
+    return found.stdout
+
+
+@pytest.mark.skipif(KOMBU is None, reason="KOMBU_SDIST names no source of kombu")
+def test_the_tests_of_kombu_itself(shared: Server, one: Any, tmp_path: Path) -> None:
+    assert KOMBU is not None
+    shutil.copytree(Path(KOMBU) / "t", tmp_path / "t")
+    # The tests expect keys with the names of queues, and replies within a second.
+    (tmp_path / "conftest.py").write_text(
+        "import zeitset.celery as z\nz.Channel.queue_prefix = ''\nz.Transport.brpop_timeout = 1\n"
+    )
+    files = sorted((tmp_path / "t" / "integration").glob("test_redis*.py"))
+    for file in files:
+        file.write_text(file.read_text().replace("redis://", "zeitset://"))
+    chosen = f"not ({INSIDE})" + ("" if SLOW else f" and ({SHORT})")
+    run(tmp_path, {"REDIS_6379_TCP": str(shared.port)}, "-k", chosen, *map(str, files))
+
+
+@pytest.mark.skipif(CELERY is None, reason="CELERY_SDIST names no source of Celery")
+def test_the_tests_of_celery_itself(shared: Server, one: Any, tmp_path: Path) -> None:
+    assert CELERY is not None
+    shutil.copytree(Path(CELERY) / "t", tmp_path / "t")
+    (tmp_path / "conftest.py").write_text("import zeitset.celery\n")
+    server = f"127.0.0.1:{shared.port}"
+    environment = {"TEST_BROKER": f"zeitset://{server}/0", "TEST_BACKEND": f"redis://{server}/1"}
+    environment |= {"REDIS_HOST": "127.0.0.1", "REDIS_PORT": str(shared.port)}
+    files = ["t/integration/test_inspect.py"]
+    run(tmp_path, environment, *files)
