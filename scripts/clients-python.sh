@@ -3,7 +3,8 @@
 # of the README there.
 #
 # usage: clients-python.sh MODULE OUT, with NOTICES in the environment (scripts/notices.sh). With CHAOS_SECONDS, it runs
-# only the test `chaos`, for that long. It exits with 77 if the machine lacks a needed program.
+# only the test `chaos`, for that long, and all tests of Celery's faults. It exits with 77 if the machine lacks a needed
+# program.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../clients/python"
 export ZEITSET_MODULE=$1 PYTHONDONTWRITEBYTECODE=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
@@ -41,7 +42,7 @@ else
     echo "skipped: the wheel zeitset-server needs Linux with glibc, and objdump"
 fi
 
-"$python" -m pip install -q "$wheel[fastapi,flask,rest-framework,limits,dramatiq,taskiq,celery,otel]" 'pytest>=8' 'mypy>=1.8' 'httpx>=0.27' opentelemetry-sdk slowapi flask-limiter pytest-asyncio pytest-lazy-fixtures
+"$python" -m pip install -q "$wheel[fastapi,flask,rest-framework,limits,dramatiq,taskiq,celery,otel]" 'pytest>=8' 'mypy>=1.8' 'httpx>=0.27' opentelemetry-sdk pytest-timeout pytest-subtests gevent slowapi flask-limiter pytest-asyncio pytest-lazy-fixtures
 # The tests of limits, dramatiq, kombu and Celery are in the source distributions. Without a source distribution, its
 # tests are skipped.
 for package in limits dramatiq kombu celery; do
@@ -55,5 +56,7 @@ done
 "$python" -m mypy --cache-dir "$OUT/mypy" src
 if [ -n "${CHAOS_SECONDS:-}" ]; then
     CLIENT_TESTS=tests/test_chaos.py
+    export CELERY_FAULTS=1
+    CELERY_TESTS="tests/test_celery_faults.py tests/test_celery_theirs.py"
 fi
-"$python" -m pytest -p no:cacheprovider --basetemp "$OUT/servers" ${CHAOS_SECONDS:+-s} "${CLIENT_TESTS:-tests}"
+"$python" -m pytest -p no:cacheprovider --basetemp "$OUT/servers" ${CHAOS_SECONDS:+-s} "${CLIENT_TESTS:-tests}" ${CELERY_TESTS:-}

@@ -26,7 +26,7 @@ import celery_app  # noqa: E402
 
 TASKS = int(os.environ.get("TASKS", "4000"))
 LATE = 300
-WAITING = 10_000
+WAITING = 5_000
 IDLE_WORKERS = 10
 IDLE_SECONDS = 20
 r: Any = redis.Redis(port=port)

@@ -24,6 +24,15 @@ SLOW = bool(os.environ.get("CELERY_FAULTS"))
 INSIDE = "RestoreVisible or RestoreBindingLookupFailure or RestoreAtShutdown"
 """These tests of kombu read the keys in which its transport for Redis keeps unacknowledged messages."""
 SHORT = "Basic or ExchangeTypes or Priority or Batch or EventLoop or hub or paused"
+OTHERWISE = " or ".join(
+    (
+        "test_scheduled",  # expects a task with an ETA in the memory of a worker
+        "test_replaced_task_nesting_level_0",  # its handler may run before the test resets the flag
+        "test_chord_header_id_duplicated_on_rabbitmq",  # is expected to fail if the URL begins with redis
+        "test_trace_log_arguments",  # fails with redis://, too, unless the tests of Celery run alone
+    )
+)
+"""These tests of Celery do not pass."""
 SETTINGS = """[pytest]
 python_classes = test_*
 filterwarnings = ignore
@@ -60,7 +69,8 @@ def test_the_tests_of_celery_itself(shared: Server, one: Any, tmp_path: Path) ->
     shutil.copytree(Path(CELERY) / "t", tmp_path / "t")
     (tmp_path / "conftest.py").write_text("import zeitset.celery\n")
     server = f"127.0.0.1:{shared.port}"
-    environment = {"TEST_BROKER": f"zeitset://{server}/0", "TEST_BACKEND": f"redis://{server}/1"}
+    environment = {"TEST_BROKER": f"zeitset://{server}/0", "TEST_BACKEND": f"redis://{server}/0"}
     environment |= {"REDIS_HOST": "127.0.0.1", "REDIS_PORT": str(shared.port)}
-    files = ["t/integration/test_inspect.py"]
-    run(tmp_path, environment, *files)
+    files = ["test_inspect"] + (["test_tasks", "test_canvas", "test_group_chains"] if SLOW else [])
+    names = [f"t/integration/{file}.py" for file in files]
+    run(tmp_path, environment, "-k", f"not ({OTHERWISE})", *names)
