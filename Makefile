@@ -99,7 +99,7 @@ valgrind: need-build
 asan: need-build
 	scripts/asan.sh "$(REDIS_SERVER)" "$(TARGET_DIR)/asan" "$(CARGO)" $(ASAN_TESTS)
 
-## make mutants    does a test fail when the code is changed? MUTANTS=src/model/waiting.rs TESTS=model::waiting SHARD=0/4 (cargo-mutants)
+## make mutants    does a test fail when the code is changed? MUTANTS=src/queues/waiting/model.rs TESTS=waiting::model SHARD=0/4 (cargo-mutants)
 # Changes the source files in place, one mutant at a time, and restores them at the end. TESTS names the tests for each
 # mutant (default: the tests of the models). SHARD=k/n selects a sample of the mutants. Compilation takes most of the
 # time, so this compiles without optimisation: 3 s per mutant instead of 30. It runs few histories: repeat surviving
@@ -108,9 +108,9 @@ mutants: need-build
 	git diff --quiet -- src || { echo "commit or stash your changes first"; exit 1; }
 	mkdir -p "$(TARGET_DIR)/mutants"
 	ulimit -v 8388608; CARGO_TARGET_DIR="$(TARGET_DIR)/mutants/target" CARGO_INCREMENTAL=1 CARGO_PROFILE_DEV_OPT_LEVEL=0 CARGO_PROFILE_DEV_DEBUG=0 \
-	ZEITSET_SEEDS=$(or $(ZEITSET_SEEDS),100) $(CARGO) mutants --in-place -f "$(or $(MUTANTS),src/model/**)" \
+	ZEITSET_SEEDS=$(or $(ZEITSET_SEEDS),100) $(CARGO) mutants --in-place -f "$(or $(MUTANTS),src/{base/**,sets/index/**,*/model/**,queues/waiting/model.rs})" \
 	    --shard $(or $(SHARD),0/1) --sharding round-robin --timeout $(or $(MUTANT_SECONDS),300) --build-timeout 600 \
-	    --output "$(TARGET_DIR)/mutants" --cargo-arg=--lib -- $(or $(TESTS),model::)
+	    --output "$(TARGET_DIR)/mutants" --cargo-arg=--lib -- -- $(or $(TESTS),base:: index:: model::)
 
 ## make examples   the tours and web services of examples/ against real servers; EXAMPLES="python node": do not skip these languages
 examples: need-build need-redis

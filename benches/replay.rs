@@ -12,12 +12,16 @@ use rand::{Rng, SeedableRng};
 use std::collections::VecDeque;
 use std::time::Instant;
 
-/// The module's model, compiled into this program.
+/// The module's model of limits, compiled into this program.
 #[allow(dead_code, unused_imports, clippy::all)]
-#[path = "../src/model/mod.rs"]
+#[path = "../src/limits/model/mod.rs"]
 mod model;
 
-use model::limit::{Algorithm, Assessment, Call, Intent, Patch, Policy, Update, assess, sliding};
+#[allow(dead_code, unused_imports, clippy::all)]
+#[path = "../src/base/mod.rs"]
+mod base;
+
+use model::{Algorithm, Assessment, Call, Intent, Patch, Policy, Update, assess, sliding};
 
 const SOURCES: u64 = 270_000;
 const WINDOW: u64 = 60_000;

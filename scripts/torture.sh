@@ -21,7 +21,7 @@ status=0
 # Thousands of servers and queues, each with its own seed. The first seed is new in every run.
 echo "simulations"
 ZEITSET_SEEDS=$((seconds * 20)) ZEITSET_SEED=$((RANDOM * 32768 + RANDOM)) \
-    "$cargo" test --locked --lib -- --nocapture model:: >>"$log" 2>&1 || status=1
+    "$cargo" test --locked --lib -- --nocapture base:: index:: model:: >>"$log" 2>&1 || status=1
 
 echo "servers, for $seconds seconds"
 FUZZ_SECONDS=$seconds SOAK_SECONDS=$seconds "$cargo" test --locked --test integration -- --nocapture --test-threads 12 \

@@ -1,32 +1,31 @@
 //! Zeitset: a Redis module for expiring sorted sets, rate limits, queues and leaderboards.
 //!
-//! | folder      | contents                                                                                  |
-//! |-------------|------------------------------------------------------------------------------------------|
-//! | `model`     | the algorithms: pure functions without a server, with `now` as a parameter                 |
-//! | `server`    | safe wrappers over the module API, and the only unsafe code                                |
-//! | `expiring`  | expiring sets: all changes to them, their replication and events; the sweeper              |
-//! | `limits`    | rate limits: all changes to them, their replication and events                             |
-//! | `queues`    | queues: all changes to them, their replication and events; waiting clients                 |
-//! | `boards`    | leaderboards: all changes to them, their replication and events                            |
-//! | `config`    | the module's settings                                                                      |
-//! | `info`      | the module's section of INFO                                                               |
-//! | `commands`  | the commands, one per file; `commands/mod.rs` is the table of commands                     |
+//! | place                                 | contents                                                         |
+//! |---------------------------------------|------------------------------------------------------------------|
+//! | `sets`, `limits`, `queues`, `boards`  | the families: commands, keys and algorithms of each, in a folder |
+//! | `args`, `config`, `error`, `info`     | a command's arguments, settings, errors, INFO: for all families  |
+//! | `server`                              | safe wrappers over the module API, and the only unsafe code      |
+//! | `base`                                | what more than one family needs, without a server                |
 //!
-//! Dependencies have one direction: commands → expiring, limits, queues, boards → server → model.
+//! A family uses no other family. Its commands are in `commands`, one per file. Its algorithms are pure functions
+//! without a server, with `now` as a parameter: `sets/index`, `limits/model`, `queues/model`, `queues/waiting/model`,
+//! `boards/model`.
+//!
+//! Dependencies have one direction: families → args, config, info → server → base, error.
 
+mod args;
+mod base;
 mod boards;
-mod commands;
 mod config;
 mod error;
-mod expiring;
 mod info;
 mod limits;
-mod model;
 mod queues;
 mod server;
+mod sets;
 
-use model::board::Board;
 use server::events::Listeners;
+use server::info::Info;
 use server::module::{self, Module};
 use server::{Context, Str, command, data_type, setting};
 use std::ffi::CStr;
@@ -59,7 +58,7 @@ fn load(ctx: &mut Context, arguments: &[Str<'_>]) -> Result<(), String> {
     if let Some(function) = server::missing() {
         return Err(format!("this server lacks {function}; expected Redis 7.0.5 or later, or Valkey"));
     }
-    let missing = server::native::missing(ctx);
+    let missing = server::native::missing(|command| ctx.has_command(command));
     if !missing.is_empty() {
         let names: Vec<_> = missing.iter().map(|command| command.to_string_lossy()).collect();
         return Err(format!("the server lacks {}; remove 'rename-command'", names.join(", ")));
@@ -69,40 +68,50 @@ fn load(ctx: &mut Context, arguments: &[Str<'_>]) -> Result<(), String> {
     setting::register(ctx, &config::FLAGS, &config::NUMBERS)?;
     command::set_options(ctx);
     let refused = |name: &CStr| format!("the server refused the command {}", name.to_string_lossy());
-    command::register(ctx, commands::SETS, Some("sortedset")).map_err(refused)?;
-    command::register(ctx, commands::LIMITS, Some("string")).map_err(refused)?;
+    command::register(ctx, sets::commands::COMMANDS, Some("sortedset")).map_err(refused)?;
+    command::register(ctx, limits::commands::COMMANDS, Some("string")).map_err(refused)?;
     if is_cell {
-        command::register(ctx, commands::CELL, Some("string"))
+        command::register(ctx, limits::commands::CELL, Some("string"))
             .map_err(|_| "the server refused the command CL.THROTTLE; unload redis-cell or omit 'cell'")?;
     }
     if !is_plain {
-        if !(data_type::register::<queues::Stored>(ctx) && data_type::register::<Board>(ctx)) {
+        if !(data_type::register::<queues::Stored>(ctx) && data_type::register::<boards::Board>(ctx)) {
             return Err("the server refused a data type".into());
         }
-        command::register(ctx, commands::TYPED, None).map_err(refused)?;
-        command::register(ctx, commands::EFFECTS, Some("admin dangerous")).map_err(refused)?;
+        for (commands, effects) in [
+            (boards::commands::COMMANDS, boards::commands::EFFECTS),
+            (queues::commands::COMMANDS, queues::commands::EFFECTS),
+        ] {
+            command::register(ctx, commands, None).map_err(refused)?;
+            command::register(ctx, effects, Some("admin dangerous")).map_err(refused)?;
+        }
     }
-    server::info::register(ctx, info::report, config::VERSION);
+    server::info::register(ctx, report, config::VERSION);
     server::events::listen(ctx, LISTENERS);
-    expiring::start(ctx);
+    queues::waiting::start();
+    sets::start(ctx);
     Ok(())
 }
 
+fn report(info: Info<'_>) {
+    info::report(info, &[sets::report, limits::report, queues::report, boards::report]);
+}
+
 fn unload(ctx: &mut Context) {
-    expiring::stop(ctx);
+    sets::stop(ctx);
     queues::waiting::stop(ctx);
     queues::upkeep::stop(ctx);
     server::authority::stop();
 }
 
-/// The listeners, in the order in which they are called. `expiring::key_events` is the last one, because it may select
+/// The listeners, in the order in which they are called. `sets::key_events` is the last one, because it may select
 /// another database.
 const LISTENERS: Listeners = Listeners {
-    key: &[queues::names::on_key, expiring::key_events::on_key],
+    key: &[queues::key_events::on_key, sets::key_events::on_key],
     server: &[
         queues::waiting::on_server,
         queues::names::on_server,
         queues::upkeep::on_server,
-        expiring::key_events::on_server,
+        sets::key_events::on_server,
     ],
 };

@@ -2,8 +2,8 @@
 
 use super::effects::{BoardEffect, Words};
 use super::stored::write;
+use crate::boards::model::{Assignment, Board, RemovedRange, SetOptions, Value};
 use crate::error::Error;
-use crate::model::board::{Assignment, Board, RemovedRange, SetOptions, Value};
 use crate::server::{OwnedStr, Str};
 use std::sync::LazyLock;
 use std::sync::mpsc::{self, Sender};

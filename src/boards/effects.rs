@@ -18,8 +18,8 @@
 //! flag. A replica with `replica-ignore-maxmemory no` refuses them even from its master. If ZLB.APPLY had the flag,
 //! such a replica would differ from the master until the next synchronization.
 
-use crate::model::board::Board;
-use crate::model::stream::{DecodeError, Reader, Writer};
+use crate::base::stream::{DecodeError, Reader, Writer};
+use crate::boards::model::Board;
 use crate::server::context::EventClass;
 use crate::server::{Context, OwnedStr, Str};
 use std::ffi::CStr;

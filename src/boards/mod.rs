@@ -7,8 +7,11 @@
 //! An empty board keeps its key, because the board has settings that a user chose.
 
 mod changes;
+pub mod commands;
 mod effects;
+pub mod model;
 mod open;
+mod report;
 mod stored;
 
 pub use changes::Edit;
@@ -16,9 +19,11 @@ pub use effects::{APPLY, Words, decode_board};
 #[cfg(test)]
 pub use effects::{BoardEffect, encode_board};
 pub use open::{BoardStats, change, create, merge, report_rejected, stats, store};
+pub use report::report;
 
+pub use crate::boards::model::Board;
+use crate::boards::model::BoardError;
 use crate::error::Error;
-use crate::model::board::BoardError;
 
 impl From<BoardError> for Error {
     fn from(error: BoardError) -> Error {

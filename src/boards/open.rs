@@ -2,8 +2,8 @@
 
 use super::changes::{Edit, discard};
 use super::effects::{BoardEffect, Words, encode_board};
+use crate::boards::model::{Board, Combine, Merge, Schema};
 use crate::error::Error;
-use crate::model::board::{Board, Combine, Merge, Schema};
 use crate::server::data_type::DataType;
 use crate::server::key::{ReadKey, WriteKey};
 use crate::server::{Context, Str};

@@ -1,6 +1,6 @@
 //! The board's data type: saving, AOF rewriting, memory usage, digest.
 
-use crate::model::board::{Board, Direction, Entry, Kind, Schema, Ties, Value};
+use crate::boards::model::{Board, Direction, Entry, Kind, Schema, Ties, Value};
 use crate::server::OwnedStr;
 use crate::server::data_type::{DataType, Handle};
 use crate::server::io::{Digest, Loader, Rewriter, Saver};

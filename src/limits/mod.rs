@@ -1,14 +1,19 @@
 //! Rate limits in keys. A limit is a plain string with a recognizable format.
 //!
 //! [`Limit`] is an open limit. A command assesses the limit and then commits it, with or without a change. `commit`
-//! replicates the change with the server's own commands and absolute values. [`crate::model::limit`] has the
+//! replicates the change with the server's own commands and absolute values. [`crate::limits::model`] has the
 //! algorithms.
 
+pub mod commands;
+pub mod model;
+mod report;
 pub mod stats;
 
+pub use report::report;
+
+use crate::base::time::Decimal;
 use crate::error::Error;
-use crate::model::limit::{Algorithm, Assessment, Call, Foreign, Intent, StoredLimit, Update, assess};
-use crate::model::time::Decimal;
+use crate::limits::model::{Algorithm, Assessment, Call, Foreign, Intent, StoredLimit, Update, assess};
 use crate::server::context::{EventClass, PendingEvents};
 use crate::server::key::{Key, Mode, Writing};
 use crate::server::text::Text;

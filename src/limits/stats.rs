@@ -1,7 +1,7 @@
 //! Statistics of all limits: totals for INFO, and the most denied keys for ZRL.TOP.
 
-use crate::model::limit::sketch::{Counter, Sketch};
-use crate::model::time::Millis;
+use crate::base::time::Millis;
+use crate::limits::model::sketch::{Counter, Sketch};
 use crate::server::shared::Shared;
 use crate::server::{Context, Str};
 use lazy_static::lazy_static;

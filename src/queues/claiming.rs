@@ -1,8 +1,8 @@
 //! Claims for ZQ.CLAIM and for blocked clients ([`super::waiting`]).
 
 use super::OpenQueue;
-use crate::model::queue::Claimed;
-use crate::model::time::{self, Micros, Millis};
+use crate::base::time::{self, Micros, Millis};
+use crate::queues::model::Claimed;
 use crate::server::key::Writing;
 use crate::server::{Context, Str};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -55,7 +55,7 @@ pub fn reply_nothing(ctx: &Context) {
 }
 
 /// Runs a claim for 0 jobs. This claim drops expired jobs, and limits how long units of RATE and GROUPRATE stay taken.
-/// See [`Queue::needs_settling`](crate::model::queue::Queue::needs_settling).
+/// See [`Queue::needs_settling`](crate::queues::model::Queue::needs_settling).
 pub fn settle(ctx: &mut Context, key: Str<'_>, clock: Micros) {
     let now = clock / 1000;
     // If the key has another type, there is nothing to do.

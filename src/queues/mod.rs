@@ -1,17 +1,21 @@
-//! Queues as keys: the layer between the commands and the state machine ([`crate::model::queue`]).
+//! Queues as keys: the layer between the commands and the state machine ([`crate::queues::model`]).
 //!
 //! Commands change a queue through [`OpenQueue`], which records the effects, replicates them and sends the keyspace
 //! events. [`wire`] encodes the effects for replicas and AOF files. [`claiming`] claims jobs. [`waiting`] wakes blocked
-//! clients when a job is claimable. [`stored`] is the data type. [`totals`] has the totals of all queues for INFO.
-//! [`names`] has the names of all queues and the times of their next checks. [`upkeep`] makes these checks, and cleans
-//! up queues that no command changes.
+//! clients when a job is claimable, and serves them. [`stored`] is the data type. [`totals`] has the totals of all
+//! queues for INFO. [`names`] has the names of all queues and the times of their next checks. [`key_events`] keeps the
+//! names up to date. [`upkeep`] makes the checks, and cleans up queues that no command changes.
 //!
 //! An empty queue keeps its key, because the key still holds the settings, the counters and the last token. The last
 //! token is needed because each new token must be higher than all earlier tokens.
 
 pub mod claiming;
+pub mod commands;
+pub mod key_events;
+pub mod model;
 pub mod names;
 mod open;
+mod report;
 mod stored;
 pub mod totals;
 pub mod upkeep;
@@ -19,4 +23,5 @@ pub mod waiting;
 pub mod wire;
 
 pub use open::{OpenQueue, rejected_effects, report_rejected};
+pub use report::report;
 pub use stored::Stored;

@@ -5,13 +5,11 @@
 //! removed when the key is removed. But a key may get another type without an event. So code that uses a name opens the
 //! key first, and removes the name if the key holds no queue.
 
-use super::{OpenQueue, waiting};
-use crate::model::time::Millis;
+use crate::base::time::Millis;
 use crate::server::context::is_loading;
-use crate::server::events::{EventKind, KeyEvent, ServerEvent};
-use crate::server::key::ReadKey;
+use crate::server::events::ServerEvent;
 use crate::server::shared::Shared;
-use crate::server::{Context, OwnedStr, Str};
+use crate::server::{Context, Str};
 use lazy_static::lazy_static;
 use redis_module::RedisLockIndicator;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -121,7 +119,7 @@ pub(super) fn take_due(ctx: &Context, now: Millis, again: Millis) -> Option<(i32
     })
 }
 
-/// Adds a queue of the dataset that is being loaded. Does nothing during a RESTORE: [`on_key`] then adds the queue.
+/// Adds a queue of the dataset that is being loaded. Does nothing during a RESTORE: [`arrived`] then adds the queue.
 pub(super) fn note_loaded(holder: &impl RedisLockIndicator, database: i32, name: &[u8]) {
     if !is_loading() {
         return;
@@ -142,74 +140,38 @@ fn take_over_loaded(ctx: &Context) {
 }
 
 /// Removes a queue's name from the names of the current database.
-pub(super) fn forget(ctx: &Context, name: Str<'_>) {
+pub fn forget(ctx: &Context, name: Str<'_>) {
     NAMES.with(ctx, |names| names.forget(ctx.database(), name.bytes()));
 }
 
-/// Returns up to `count` names of queues in the current database, in order. Starts after the name `after`. Leaves out
-/// names for which `is_shown` returns false.
-pub fn list(
-    ctx: &mut Context,
-    after: Option<&[u8]>,
-    count: usize,
-    is_shown: impl Fn(Str<'_>) -> bool,
-) -> Vec<OwnedStr> {
+/// Returns the first name of a queue in the current database after `from`.
+pub fn next(ctx: &Context, from: Bound<Name>) -> Option<Name> {
+    NAMES.with(ctx, |names| {
+        let queues = names.by_database.get(&ctx.database())?;
+        queues.by_name.range((from, Bound::Unbounded)).next().map(|(name, _)| name.clone())
+    })
+}
+
+/// Whether the server has no queue, not even one that RENAME or MOVE is moving.
+pub(super) fn is_empty(ctx: &Context) -> bool {
+    NAMES.with(ctx, |names| names.is_empty())
+}
+
+/// Removes the name of a key that was removed. `is_moving`: RENAME or MOVE writes it to another key.
+pub(super) fn left(ctx: &Context, name: &[u8], is_moving: bool) {
     let database = ctx.database();
-    let mut from = after.map_or(Bound::Unbounded, |after| Bound::Excluded(Name::from(after)));
-    let mut listed = Vec::new();
-    while listed.len() < count {
-        let next = NAMES.with(ctx, |names| {
-            let queues = names.by_database.get(&database)?;
-            queues.by_name.range((from.clone(), Bound::Unbounded)).next().map(|(name, _)| name.clone())
-        });
-        let Some(next) = next else { break };
-        let name = OwnedStr::new(&next);
-        if is_queue(ctx, name.as_str()) {
-            if is_shown(name.as_str()) {
-                listed.push(name);
-            }
-        } else {
-            NAMES.with(ctx, |names| names.forget(database, &next));
-        }
-        from = Bound::Excluded(next);
-    }
-    listed
+    NAMES.with(ctx, |names| {
+        let was_known = names.forget(database, name);
+        names.is_moving |= was_known && is_moving;
+    });
 }
 
-fn is_queue(ctx: &mut Context, name: Str<'_>) -> bool {
-    OpenQueue::open_notouch(ctx, name).is_ok_and(|open| !open.is_new())
-}
-
-pub fn on_key(ctx: &mut Context, event: &KeyEvent<'_>) {
-    // A RESTORE is never skipped, because it can create the first queue of the server.
-    if event.kind != EventKind::Restore && NAMES.with(ctx, |names| names.is_empty()) {
-        return;
-    }
-    match event.kind {
-        EventKind::Gone | EventKind::RenameFrom | EventKind::MoveFrom => {
-            let (database, name) = (ctx.database(), event.key.bytes());
-            NAMES.with(ctx, |names| {
-                let was_known = names.forget(database, name);
-                names.is_moving |= was_known && event.kind != EventKind::Gone;
-            });
-        }
-        EventKind::Restore | EventKind::RenameTo | EventKind::MoveTo | EventKind::CopyTo => {
-            let key = ReadKey::open_notouch(ctx, event.key);
-            let holds_queue = key.value::<super::Stored>().is_ok_and(|value| value.is_some());
-            // In a transaction, Valkey 9.1 reports the database of the client, even if MOVE or COPY has written the key
-            // to another database. So this function asks the key for its database.
-            let database = key.database();
-            drop(key);
-            if let Some(database) = database.filter(|_| holds_queue) {
-                NAMES.with(ctx, |names| {
-                    names.is_moving = false;
-                    names.bring_forward(database, event.key.bytes(), SOON);
-                });
-                waiting::wake_first(ctx, database, event.key);
-            }
-        }
-        _ => {}
-    }
+/// Adds a queue that RESTORE, COPY, RENAME or MOVE has written to a key.
+pub(super) fn arrived(ctx: &Context, database: i32, name: &[u8]) {
+    NAMES.with(ctx, |names| {
+        names.is_moving = false;
+        names.bring_forward(database, name, SOON);
+    });
 }
 
 pub fn on_server(ctx: &mut Context, event: ServerEvent<'_>) {

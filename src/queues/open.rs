@@ -1,10 +1,10 @@
 //! An open queue: a command changes it, and then commits the changes.
 
 use super::wire::{APPLY, EncodedEffects};
-use super::{Stored, names, upkeep, waiting};
+use super::{Stored, names, stored, totals, waiting};
+use crate::base::time::Millis;
 use crate::error::Error;
-use crate::model::queue::{Change, Effect, JobChange, Queue};
-use crate::model::time::Millis;
+use crate::queues::model::{Change, Effect, JobChange, Queue};
 use crate::server::context::EventClass;
 use crate::server::key::{Key, Mode, Reading, Writing};
 use crate::server::uncommitted::Uncommitted;
@@ -124,13 +124,13 @@ impl<'k> OpenQueue<'k, Writing> {
         let ctx = match new {
             Some(new) => {
                 let stored = Stored::new(new);
-                check_at = upkeep::moved_forward(&stored, now);
+                check_at = stored::moved_forward(&stored, now);
                 key.set_value(stored)
             }
             None => {
                 if let Ok(Some((stored, ctx))) = key.value_mut::<Stored>() {
                     stored.count(|| ctx.is_replayed());
-                    check_at = upkeep::moved_forward(stored, now);
+                    check_at = stored::moved_forward(stored, now);
                 }
                 key.close()
             }
@@ -164,9 +164,11 @@ impl<'e> Recorder<'e> {
     pub fn add(&mut self, effect: &Effect<'_>) {
         match effect.change {
             Change::Job { change: JobChange::Dead { .. }, .. } if !self.ctx.is_replayed() => {
-                upkeep::count_dead_letters(1);
+                totals::count_dead_letters(1);
             }
-            Change::Job { change: JobChange::Expire { .. }, .. } if !self.ctx.is_replayed() => upkeep::count_expired(1),
+            Change::Job { change: JobChange::Expire { .. }, .. } if !self.ctx.is_replayed() => {
+                totals::count_expired_jobs(1)
+            }
             _ => {}
         }
         self.uncommitted.note();

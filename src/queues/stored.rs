@@ -2,19 +2,23 @@
 
 use super::names;
 use super::totals::Contribution;
-use super::upkeep::Upkeep;
 use super::wire::{APPLY, EncodedEffects};
-use crate::model::queue::Queue;
-use crate::model::relocate::{Mover, Relocate};
+use crate::base::relocate::{Mover, Relocate};
+use crate::base::time::Millis;
+use crate::queues::model::Queue;
 use crate::server::OwnedStr;
 use crate::server::data_type::{DataType, Handle};
 use crate::server::events::Classes;
 use crate::server::io::{Digest, Loader, Rewriter, Saver};
 use std::ffi::{CStr, c_int};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The maximum number of effects in one command of a rewritten AOF file.
 const BATCH: usize = 64;
 const BATCH_BYTES: usize = 64 * 1024;
+
+/// The planned time for a queue that needs no check.
+pub(super) const NEVER: Millis = Millis::MAX;
 
 /// A queue, its contribution to the totals, and the times of its checks.
 pub struct Stored {
@@ -35,6 +39,39 @@ impl Stored {
     pub fn count(&mut self, is_replayed: impl FnOnce() -> bool) {
         self.contribution.update(&self.queue, is_replayed);
     }
+}
+
+/// The upkeep's state for one queue. The state is stored with the queue, so most commands need no lookup in [`names`].
+pub(super) struct Upkeep {
+    /// The time of the last check. If a job's lease expired by this time, and the job became a dead letter, the event
+    /// `zq.dead` has been sent.
+    pub announced: AtomicU64,
+    /// The planned time of the next check. The planned time in [`names`] can differ from this field. After a load,
+    /// RESTORE, RENAME, MOVE or COPY, the check in [`names`] is due at once. If a check was not allowed to change
+    /// the queue, [`names`] plans the next check [`RETRY`](super::upkeep) ms later. This field then keeps its old value.
+    pub planned: AtomicU64,
+}
+
+impl Upkeep {
+    pub fn new() -> Upkeep {
+        Upkeep { announced: AtomicU64::new(0), planned: AtomicU64::new(NEVER) }
+    }
+}
+
+/// After a change of the queue, computes when the next check is useful. If this is before the planned time, stores and
+/// returns the new time. Otherwise, returns `None`.
+pub(super) fn moved_forward(stored: &Stored, now: Millis) -> Option<Millis> {
+    let Upkeep { announced, planned } = &stored.upkeep;
+    // If the clock was set back, `announced` may be in the future.
+    if announced.load(Relaxed) > now {
+        announced.store(now, Relaxed);
+    }
+    let next = next_check(stored, now).filter(|&next| next < planned.load(Relaxed));
+    next.inspect(|&next| planned.store(next, Relaxed))
+}
+
+pub(super) fn next_check(stored: &Stored, now: Millis) -> Option<Millis> {
+    stored.queue.next_upkeep(now, stored.upkeep.announced.load(Relaxed))
 }
 
 impl Clone for Stored {

@@ -4,15 +4,19 @@
 //! The totals include a queue from the creation of its value (by a push, a load or a copy) until the server frees the
 //! value. The server can free it in another thread, so the totals are atomics, and a lock protects the list of queues.
 
-use crate::model::queue::{Queue, STORED_STATES};
-use crate::model::time::Millis;
+use crate::base::time::Millis;
+use crate::queues::model::{Queue, STORED_STATES};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 static QUEUES: AtomicU64 = AtomicU64::new(0);
 static JOBS: [AtomicU64; STORED_STATES] = [const { AtomicU64::new(0) }; STORED_STATES];
-static EXPIRED: AtomicU64 = AtomicU64::new(0);
+static EXPIRED_LEASES: AtomicU64 = AtomicU64::new(0);
+/// The number of jobs that became dead letters, for INFO.
+static DEAD_LETTERS: AtomicU64 = AtomicU64::new(0);
+/// How many jobs, and runs of recurring jobs, were dropped because their TTL ended. For INFO.
+static EXPIRED_JOBS: AtomicU64 = AtomicU64::new(0);
 static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
 static FIRSTS: Mutex<Firsts> = Mutex::new(Firsts { by_time: BTreeMap::new() });
 
@@ -93,7 +97,7 @@ impl Contribution {
         }
         let expired = queue.totals().counters.expired_leases;
         if expired > self.expired && !is_replayed() {
-            EXPIRED.fetch_add(expired - self.expired, Relaxed);
+            EXPIRED_LEASES.fetch_add(expired - self.expired, Relaxed);
         }
         self.expired = expired;
         let due = queue.first_due().unwrap_or(NEVER);
@@ -116,6 +120,22 @@ impl Drop for Contribution {
     }
 }
 
+pub fn dead_letters() -> u64 {
+    DEAD_LETTERS.load(Relaxed)
+}
+
+pub fn count_dead_letters(count: u64) {
+    DEAD_LETTERS.fetch_add(count, Relaxed);
+}
+
+pub fn expired_jobs() -> u64 {
+    EXPIRED_JOBS.load(Relaxed)
+}
+
+pub fn count_expired_jobs(count: u64) {
+    EXPIRED_JOBS.fetch_add(count, Relaxed);
+}
+
 pub struct AllQueues {
     pub queues: u64,
     /// The number of jobs in each state, in the order of [`Queue::stored_states`].
@@ -132,6 +152,6 @@ pub fn totals(now: Millis) -> AllQueues {
         queues: QUEUES.load(Relaxed),
         jobs: JOBS.each_ref().map(|jobs| jobs.load(Relaxed)),
         longest_wait: earliest.map_or(0, |due| now.saturating_sub(due)),
-        expired_leases: EXPIRED.load(Relaxed),
+        expired_leases: EXPIRED_LEASES.load(Relaxed),
     }
 }

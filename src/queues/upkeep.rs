@@ -2,7 +2,7 @@
 //! jobs (TTL). It replaces dead letters with the pushes that wait behind them (AGAIN), and removes groups without jobs.
 //! It sends the event `zq.dead` for jobs that became dead letters because their leases expired.
 //!
-//! Each queue computes when its next check is useful ([`Queue::next_upkeep`](crate::model::queue::Queue::next_upkeep)).
+//! Each queue computes when its next check is useful ([`Queue::next_upkeep`](crate::queues::model::Queue::next_upkeep)).
 //! [`names`] has the planned time of the check. A command may bring this time forward, but never postpones it, so a
 //! check may come too early. At its end, each check plans the next one. When a check is due, the server's cron arms a
 //! timer.
@@ -16,9 +16,11 @@
 //! planned checks, in case it is promoted. The time of the last `zq.dead` event is not saved. So after a restart or a
 //! promotion the event may be sent again for the same dead letters.
 
+use super::stored::{NEVER, next_check};
+use super::totals::count_dead_letters;
 use super::{OpenQueue, Stored, names};
-use crate::model::queue::Queue;
-use crate::model::time::Millis;
+use crate::base::time::Millis;
+use crate::queues::model::Queue;
 use crate::server::context::EventClass;
 use crate::server::events::ServerEvent;
 use crate::server::key::Writing;
@@ -36,68 +38,12 @@ const CHECK_COST: usize = 2;
 const ROUND_PAUSE: Millis = 10;
 /// The time in ms after which a queue is checked again if the queue cannot be changed now.
 const RETRY: Millis = 1000;
-/// The planned time for a queue that needs no check.
-const NEVER: Millis = Millis::MAX;
-
-/// The number of jobs that became dead letters, for INFO.
-static DEAD_LETTERS: AtomicU64 = AtomicU64::new(0);
-/// How many jobs, and runs of recurring jobs, were dropped because their TTL ended. For INFO.
-static EXPIRED: AtomicU64 = AtomicU64::new(0);
 /// The upkeep does not count jobs that became dead letters before this time. The former master, or this server before
 /// its restart, has already counted them.
 static COUNTED_FROM: AtomicU64 = AtomicU64::new(0);
 
 lazy_static! {
     static ref TIMER: Timer = Timer::new(run_round);
-}
-
-pub fn dead_letters() -> u64 {
-    DEAD_LETTERS.load(Relaxed)
-}
-
-pub fn count_dead_letters(count: u64) {
-    DEAD_LETTERS.fetch_add(count, Relaxed);
-}
-
-pub fn expired() -> u64 {
-    EXPIRED.load(Relaxed)
-}
-
-pub fn count_expired(count: u64) {
-    EXPIRED.fetch_add(count, Relaxed);
-}
-
-/// The upkeep's state for one queue. The state is stored with the queue, so most commands need no lookup in [`names`].
-pub(super) struct Upkeep {
-    /// The time of the last check. If a job's lease expired by this time, and the job became a dead letter, the event
-    /// `zq.dead` has been sent.
-    announced: AtomicU64,
-    /// The planned time of the next check. The planned time in [`names`] can differ from this field. After a load,
-    /// RESTORE, RENAME, MOVE or COPY, the check in [`names`] is due at once. If a check was not allowed to change
-    /// the queue, [`names`] plans the next check [`RETRY`] ms later. This field then keeps its old value.
-    planned: AtomicU64,
-}
-
-impl Upkeep {
-    pub fn new() -> Upkeep {
-        Upkeep { announced: AtomicU64::new(0), planned: AtomicU64::new(NEVER) }
-    }
-}
-
-/// After a change of the queue, computes when the next check is useful. If this is before the planned time, stores and
-/// returns the new time. Otherwise, returns `None`.
-pub(super) fn moved_forward(stored: &Stored, now: Millis) -> Option<Millis> {
-    let Upkeep { announced, planned } = &stored.upkeep;
-    // If the clock was set back, `announced` may be in the future.
-    if announced.load(Relaxed) > now {
-        announced.store(now, Relaxed);
-    }
-    let next = next_check(stored, now).filter(|&next| next < planned.load(Relaxed));
-    next.inspect(|&next| planned.store(next, Relaxed))
-}
-
-fn next_check(stored: &Stored, now: Millis) -> Option<Millis> {
-    stored.queue.next_upkeep(now, stored.upkeep.announced.load(Relaxed))
 }
 
 /// Disarms the timer, before the module is unloaded.

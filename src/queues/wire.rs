@@ -34,12 +34,12 @@
 //!
 //! `state` is the stored state: `ready`, `delayed`, `claimed`, `dead`. Times are Unix milliseconds, and durations are
 //! milliseconds. Only rewritten AOF files contain `JOB`, `FOLLOWER`, `UNITS`, `TURN` and `TOTALS`.
-//! `commands/zq/apply.rs` decodes all effects.
+//! `commands/apply.rs` decodes all effects.
 
-use crate::model::queue::{
+use crate::base::time::{Decimal, Millis};
+use crate::queues::model::{
     Attempt, Change, Counters, Effect, Extras, Field, JobChange, NewJob, Record, Settings, Taken, Totals,
 };
-use crate::model::time::{Decimal, Millis};
 use smallvec::SmallVec;
 use std::ffi::CStr;
 

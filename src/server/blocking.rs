@@ -1,9 +1,8 @@
 //! Blocked clients. To wake a blocked client, the module makes the server check the client. If the client can be
 //! served, the module serves it during the check.
 //!
-//! Each client is blocked on a separate name ([`crate::model::waiting::name`]), so the server checks no other client.
-//! After [`Context::wake`], the server checks the client when the current command or transaction has ended. The
-//! mechanism depends on the server:
+//! Each client is blocked on a separate name, so the server checks no other client. After [`Context::wake`], the server
+//! checks the client when the current command or transaction has ended. The mechanism depends on the server:
 //!
 //! - Redis from 7.2, every Valkey: with `REDISMODULE_BLOCK_UNBLOCK_DELETED`, the server checks the clients of a
 //!   signalled name even if no such key exists.
@@ -17,7 +16,7 @@ use super::context::Context;
 use super::panic::{catch_panic, note_begun};
 use super::shared::Shared;
 use super::string::OwnedStr;
-use crate::model::time::Millis;
+use crate::base::time::Millis;
 use hashbrown::HashMap;
 use lazy_static::lazy_static;
 use redis_module::raw::{self, RedisModuleBlockedClient, RedisModuleCtx, RedisModuleEvent, RedisModuleString};

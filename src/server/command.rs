@@ -4,8 +4,8 @@ use super::context::Context;
 use super::panic::catch_panic;
 use super::slots;
 use super::string::Str;
+use crate::base::time::digits;
 use crate::error::Error;
-use crate::model::time::digits;
 use redis_module::raw::{self, RedisModuleCommandArg, RedisModuleCommandKeySpec, RedisModuleCtx, RedisModuleString};
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr::{null, null_mut};
@@ -200,10 +200,10 @@ type Handler = unsafe extern "C" fn(*mut RedisModuleCtx, *mut *mut RedisModuleSt
 /// A command's function, which replies or returns an error. The slice holds the arguments after the command's name.
 pub type Run = for<'a> fn(&mut Context, &'a [Str<'a>]) -> Result<(), Error>;
 
-/// Makes the table of commands. Each argument is the path of a command's Rust module, as `family::command`. Each of
-/// these Rust modules has a `SPEC` and a function `run`.
+/// Makes the table of commands. Each argument is the name of a command's Rust module, which has a `SPEC` and a
+/// function `run`.
 macro_rules! commands {
-    ($($family:ident::$command:ident),* $(,)?) => {
+    ($($command:ident),* $(,)?) => {
         &[$({
             #[allow(unsafe_code)] // the macro writes it into modules that allow no other unsafe code
             unsafe extern "C" fn handler(
@@ -212,9 +212,9 @@ macro_rules! commands {
                 argc: std::ffi::c_int,
             ) -> std::ffi::c_int {
                 // SAFETY: the server calls this function with a command handler's arguments.
-                unsafe { $crate::server::command::enter(ctx, argv, argc, &$family::$command::SPEC, $family::$command::run) }
+                unsafe { $crate::server::command::enter(ctx, argv, argc, &$command::SPEC, $command::run) }
             }
-            $crate::server::command::Command { spec: &$family::$command::SPEC, handler }
+            $crate::server::command::Command { spec: &$command::SPEC, handler }
         }),*]
     };
 }

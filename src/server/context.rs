@@ -16,14 +16,14 @@
 
 use super::native;
 use super::string::{OwnedStr, Str};
-use crate::model::time::{Micros, Millis};
+use crate::base::time::{Micros, Millis};
 use redis_module::raw::{self, RedisModuleCtx};
 use smallvec::SmallVec;
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use std::{array, iter};
+use std::{array, io, iter};
 
 /// The server's context of one call into the module. The server calls the module for a command, a timer or an event.
 pub struct Context(NonNull<RedisModuleCtx>);
@@ -182,6 +182,21 @@ impl Context {
     pub fn add_latency(&self, event: &CStr, latency: Millis) {
         // SAFETY: the name is a NUL-terminated constant.
         unsafe { api!(RedisModule_LatencyAddSample(event.as_ptr(), i64::try_from(latency).unwrap_or(i64::MAX))) }
+    }
+
+    /// Whether the server has a command of this name. Does not call the command.
+    pub fn has_command(&self, command: &CStr) -> bool {
+        let name = OwnedStr::new(command.to_bytes());
+        let (mut words, mut count): (_, c_int) = ([name.as_str().as_ptr()], 0);
+        // SAFETY: the context is valid, and the array holds one valid string.
+        let keys = unsafe { api!(RedisModule_GetCommandKeys(self.as_ptr(), words.as_mut_ptr(), 1, &raw mut count)) };
+        if keys.is_null() {
+            // If the command exists, the server reports a missing argument instead.
+            return io::Error::last_os_error().raw_os_error() != Some(libc::ENOENT);
+        }
+        // SAFETY: the module owns the array and does not use it again.
+        unsafe { api!(RedisModule_Free(keys.cast())) };
+        true
     }
 
     /// Sends a command to replicas and the AOF, and counts it as a change of the dataset. Any command that is not the

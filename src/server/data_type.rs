@@ -7,8 +7,8 @@ use super::io::{Digest, Loader, Rewriter, Saver};
 use super::key::{Key, KeyHandle, KeyType, Mode, WriteKey};
 use super::panic::{catch_panic, note_begun};
 use super::string::Str;
+use crate::base::relocate::Relocate;
 use crate::error::Error;
-use crate::model::relocate::Relocate;
 use redis_module::raw::{
     self, RedisModuleDigest, RedisModuleIO, RedisModuleString, RedisModuleType, RedisModuleTypeMethods,
 };

@@ -6,7 +6,7 @@
 //! module does not move them. These maps are small, or have small nodes.
 
 use super::alloc::GUARANTEED;
-use crate::model::relocate::{Mover, Relocate};
+use crate::base::relocate::{Mover, Relocate};
 use redis_module::raw::{self, RedisModuleDefragCtx, RedisModuleString};
 use std::ffi::{c_int, c_ulong, c_void};
 use std::mem::{ManuallyDrop, take};

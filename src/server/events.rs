@@ -1,5 +1,6 @@
 //! Keyspace events and server events.
 
+use super::api::details;
 use super::context::{Context, is_announced};
 use super::panic::catch_panic;
 use super::slots::{self, SlotRange};
@@ -8,7 +9,6 @@ use redis_module::raw::{
     self, RedisModuleCtx, RedisModuleEvent, RedisModuleFlushInfo, RedisModuleString, RedisModuleSwapDbInfo,
 };
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::ptr::NonNull;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering};
 
@@ -171,19 +171,6 @@ unsafe extern "C" fn key_event(
     raw::REDISMODULE_OK as c_int
 }
 
-/// Returns the structure that comes with an event. Returns `None` if the server passes no structure, or a structure of
-/// an unknown version.
-///
-/// # Safety
-/// `data` must be null or the structure of an event, valid for `'a`. Version 1 of that structure must be a `T`.
-pub(super) unsafe fn details<'a, T>(data: *const c_void) -> Option<&'a T> {
-    let data = NonNull::new(data.cast_mut())?;
-    // SAFETY: every such structure begins with its version.
-    let version = unsafe { data.cast::<u64>().read() };
-    // SAFETY: the caller guarantees it.
-    (version == 1).then(|| unsafe { data.cast::<T>().as_ref() })
-}
-
 unsafe extern "C" fn server_event(ctx: *mut RedisModuleCtx, event: RedisModuleEvent, detail: u64, data: *mut c_void) {
     // SAFETY: the server passes a context that is valid during this call.
     let mut ctx = unsafe { Context::from_raw(ctx) };
@@ -222,23 +209,5 @@ unsafe extern "C" fn server_event(ctx: *mut RedisModuleCtx, event: RedisModuleEv
     };
     for listener in LISTENERS.get().map_or(&[][..], |listeners| listeners.server) {
         catch_panic(|| listener(&mut ctx, event));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::ptr::null;
-
-    #[test]
-    fn only_structures_of_a_known_layout_are_read() {
-        for (version, is_known) in [(0, false), (1, true), (2, false)] {
-            let info = RedisModuleFlushInfo { version, sync: 0, dbnum: 7 };
-            // SAFETY: version 1 has this layout.
-            let read = unsafe { details::<RedisModuleFlushInfo>((&raw const info).cast()) };
-            assert_eq!(read.map(|info| info.dbnum), is_known.then_some(7));
-        }
-        // SAFETY: null is allowed.
-        assert!(unsafe { details::<RedisModuleFlushInfo>(null()) }.is_none());
     }
 }

@@ -2,7 +2,7 @@
 //! holds the pointer that the server passed to the current call. Only the callbacks of data types create streams.
 
 use super::string::{OwnedStr, Str};
-use crate::model::stream::{DecodeError, Reader, Writer};
+use crate::base::stream::{DecodeError, Reader, Writer};
 use redis_module::RedisLockIndicator;
 use redis_module::raw::{RedisModuleDigest, RedisModuleIO};
 use std::ffi::{CStr, CString, c_char};

@@ -7,7 +7,7 @@
 use super::context::Context;
 use super::panic::note_begun;
 use super::string::Str;
-use crate::model::time::Millis;
+use crate::base::time::Millis;
 use redis_module::raw::{self, RedisModuleKey};
 use std::ffi::c_int;
 use std::ops::Deref;

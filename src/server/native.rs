@@ -4,10 +4,7 @@
 //! the AOF would silently differ from the master. So the module checks all these commands when it is loaded. A test
 //! compares the list with the sources.
 
-use super::context::Context;
-use super::string::OwnedStr;
-use std::ffi::{CStr, c_int};
-use std::io;
+use std::ffi::CStr;
 
 const NEEDED: [&CStr; 10] = [
     c"DUMP",
@@ -27,25 +24,10 @@ pub(super) const UNLINK: &CStr = c"UNLINK";
 pub(super) const DEL: &CStr = c"DEL";
 
 /// Returns the needed commands that the server does not know.
-pub fn missing(ctx: &Context) -> Vec<&'static CStr> {
-    let mut missing: Vec<_> = NEEDED.into_iter().filter(|command| !is_known(ctx, command)).collect();
-    if ![UNLINK, DEL].iter().any(|command| is_known(ctx, command)) {
+pub fn missing(is_known: impl Fn(&CStr) -> bool) -> Vec<&'static CStr> {
+    let mut missing: Vec<_> = NEEDED.into_iter().filter(|command| !is_known(command)).collect();
+    if ![UNLINK, DEL].iter().any(|command| is_known(command)) {
         missing.push(UNLINK);
     }
     missing
-}
-
-/// Whether the server has a command of this name. Does not call the command.
-fn is_known(ctx: &Context, command: &CStr) -> bool {
-    let name = OwnedStr::new(command.to_bytes());
-    let (mut words, mut count): (_, c_int) = ([name.as_str().as_ptr()], 0);
-    // SAFETY: the context is valid, and the array holds one valid string.
-    let keys = unsafe { api!(RedisModule_GetCommandKeys(ctx.as_ptr(), words.as_mut_ptr(), 1, &raw mut count)) };
-    if keys.is_null() {
-        // If the command exists, the server reports a missing argument instead.
-        return io::Error::last_os_error().raw_os_error() != Some(libc::ENOENT);
-    }
-    // SAFETY: the module owns the array and does not use it again.
-    unsafe { api!(RedisModule_Free(keys.cast())) };
-    true
 }

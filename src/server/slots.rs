@@ -8,8 +8,8 @@
 //! The events of a migration tell the module when to forget a slot's keys and when to scan for them. Whether the module
 //! may change a key does not depend on these events: see [`super::authority`].
 
+use super::api::details;
 use super::context::Context;
-use super::events::details;
 use super::info::with_server_info;
 use std::ffi::{c_char, c_int, c_void};
 use std::slice;

@@ -1,7 +1,7 @@
 //! Strings of the server. Arguments and key names are borrowed, other strings are owned. A string holds any bytes, not
 //! only text.
 
-use crate::model::time::decimal;
+use crate::base::time::decimal;
 use redis_module::raw::RedisModuleString;
 use std::ffi::c_int;
 use std::fmt;

@@ -1,7 +1,7 @@
 //! The string in an open key.
 
 use super::key::{Key, KeyType, Mode, Writing};
-use crate::model::time::Millis;
+use crate::base::time::Millis;
 use redis_module::raw;
 use std::ffi::c_int;
 use std::slice;

@@ -15,8 +15,8 @@
 use super::context::Context;
 use super::panic::catch_panic;
 use super::shared::Shared;
-use crate::model::alarm::Alarm;
-use crate::model::time::Millis;
+use crate::base::alarm::Alarm;
+use crate::base::time::Millis;
 use redis_module::raw::{RedisModuleCtx, RedisModuleTimerID};
 use std::ffi::c_void;
 use std::time::{Duration, Instant};

@@ -49,7 +49,7 @@ fn logged() -> Vec<String> {
         ("server/module.rs", &["Err("]),
         ("server/io.rs", &["let line = format!("]),
         ("server/data_type.rs", &["Err(format!("]),
-        ("model/stream.rs", &["write_str(", "write!(f, "]),
+        ("base/stream.rs", &["write_str(", "write!(f, "]),
         ("queues/open.rs", &["log(c\"warning\", &format!("]),
         ("boards/open.rs", &["log(c\"warning\", &format!("]),
     ];

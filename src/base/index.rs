@@ -1,0 +1,249 @@
+//! A hash table that maps names to numbers. The table never rehashes all entries at once. The names are stored
+//! elsewhere.
+//!
+//! The table uses linear hashing (Litwin 1980) over *shards* of about a thousand entries. When the average number of
+//! entries per shard reaches `SHARD`, the next shard in turn is split in two. So growth takes a few microseconds at
+//! a time instead of one rehash of all entries.
+//!
+//! A shard is an open-addressing table. A slot has 8 bytes: 32 bits of the name's hash, and the number. The hash bits
+//! determine the shard and the slot, so the table can move an entry without reading its name. A lookup reads a name
+//! only if all 32 bits are equal. The entries of a shard are ordered by their hashes, so a lookup of a missing name
+//! ends at the first higher hash. A shard grows by an eighth, so 3/4 to 7/8 of its slots are in use, and an entry takes
+//! about 10 bytes.
+//!
+//! [`Index::hash`] is keyed (SipHash with a random key for each table), so no client can choose colliding names. The
+//! tracker of expiring sets handles many keyspace events, and hashes the key of each. So it passes a faster hash with a
+//! random seed. Nothing that is stored, compared or replicated depends on a hash.
+
+use std::hash::{BuildHasher, RandomState};
+
+use crate::base::relocate::Mover;
+
+/// The average number of entries per shard at which a shard is split.
+#[cfg(not(test))]
+const SHARD: usize = 1024;
+#[cfg(test)]
+const SHARD: usize = 128;
+
+/// The hash of a name in the upper half, the number of the name in the lower half.
+type Slot = u64;
+const VACANT: Slot = Slot::MAX;
+
+fn slot_of(hash: u32, id: u32) -> Slot {
+    u64::from(hash) << 32 | u64::from(id)
+}
+
+fn id_of(slot: Slot) -> u32 {
+    slot as u32
+}
+
+fn hash_of(slot: Slot) -> u32 {
+    (slot >> 32) as u32
+}
+
+#[derive(Clone, Debug, Default)]
+struct Shard {
+    /// The entries in the order of their hashes. An entry is at its [`home`](Shard::home), or after its home without a
+    /// vacant slot in between. The last slot is vacant.
+    slots: Vec<Slot>,
+    used: u32,
+    /// The number of slots that can be the [`home`](Shard::home) of an entry. The other slots follow them.
+    homes: u32,
+}
+
+impl Shard {
+    /// Returns the home of an entry: its preferred position.
+    fn home(&self, slot: Slot) -> usize {
+        ((u64::from(hash_of(slot)) * u64::from(self.homes)) >> 32) as usize
+    }
+
+    /// Returns the position of an entry, or the position at which to insert it. Begins at the entry's preferred
+    /// position, and ends at the first slot that is not lower than the entry. A vacant slot is higher than every entry.
+    fn position(&self, slot: Slot) -> usize {
+        let mut at = self.home(slot);
+        while self.slots[at] < slot {
+            at += 1; // ends at the last slot
+        }
+        at
+    }
+
+    /// Returns the position of the entry with this hash for which `is` returns true.
+    fn find(&self, hash: u32, is: impl FnMut(u32) -> bool) -> Option<usize> {
+        let from = self.position(slot_of(hash, 0));
+        let same = self.slots[from..].iter().take_while(|&&slot| hash_of(slot) == hash && slot != VACANT);
+        Some(from + same.map(|&slot| id_of(slot)).position(is)?)
+    }
+
+    fn put(&mut self, slot: Slot) {
+        let at = self.position(slot);
+        let vacant = self.slots[at..].iter().position(|&slot| slot == VACANT).map_or(at, |behind| at + behind);
+        self.slots.copy_within(at..vacant, at + 1);
+        self.slots[at] = slot;
+        self.used += 1;
+        if vacant + 1 == self.slots.len() {
+            self.push(VACANT);
+        }
+    }
+
+    fn push(&mut self, slot: Slot) {
+        self.slots.reserve_exact(1);
+        self.slots.push(slot);
+    }
+
+    /// Removes the entry at `at`. Closes the gap: moves the next entries that are not at their homes.
+    fn take(&mut self, at: usize) {
+        let mut last = at;
+        while self.slots[last + 1] != VACANT && self.home(self.slots[last + 1]) <= last {
+            last += 1;
+        }
+        self.slots.copy_within(at + 1..=last, at);
+        self.slots[last] = VACANT;
+        self.used -= 1;
+    }
+
+    /// Returns the number of slots for this many entries, with room for growth.
+    fn room_for(entries: usize) -> usize {
+        entries + entries / 4 + 4
+    }
+
+    /// Builds a shard. The entries must be in the order of their hashes, and fewer than `capacity`.
+    fn build(capacity: usize, entries: impl IntoIterator<Item = Slot>) -> Shard {
+        let mut shard = Shard { slots: Vec::with_capacity(capacity), used: 0, homes: capacity as u32 - 1 };
+        for slot in entries {
+            shard.slots.resize(shard.home(slot).max(shard.slots.len()), VACANT);
+            shard.push(slot);
+            shard.used += 1;
+        }
+        shard.slots.resize((capacity - 1).max(shard.slots.len()), VACANT);
+        shard.push(VACANT);
+        shard
+    }
+
+    fn resize(&mut self, capacity: usize) {
+        *self = Shard::build(capacity, self.entries());
+    }
+
+    fn entries(&self) -> impl Iterator<Item = Slot> {
+        self.slots.iter().copied().filter(|slot| *slot != VACANT)
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Index {
+    /// Empty while there are no entries.
+    shards: Vec<Shard>,
+    len: usize,
+    keys: RandomState,
+}
+
+impl Index {
+    /// Returns the number of steps of [`relocate`](Self::relocate).
+    pub fn relocations(&self) -> usize {
+        self.shards.len()
+    }
+
+    pub fn relocate(&mut self, step: usize, mover: &mut impl Mover) {
+        mover.vec(&mut self.shards[step].slots);
+    }
+
+    pub fn hash(&self, name: &[u8]) -> u32 {
+        self.keys.hash_one(name) as u32
+    }
+
+    /// Returns the shard of a hash, by linear hashing. With at least `2^k` and fewer than `2^(k+1)` shards, the
+    /// shard's number is the low `k + 1` bits of the hash. If that shard does not exist yet, the number is the low `k`
+    /// bits. At least one shard must exist.
+    fn shard(&self, hash: u32) -> usize {
+        let hash = hash as usize;
+        let round = 1 << self.shards.len().ilog2();
+        let wide = hash & (2 * round - 1);
+        if wide < self.shards.len() { wide } else { hash & (round - 1) }
+    }
+
+    /// Returns the number of the entry with this hash for which `is` returns true. O(1).
+    pub fn find(&self, hash: u32, is: impl FnMut(u32) -> bool) -> Option<u32> {
+        if self.len == 0 {
+            return None;
+        }
+        let shard = &self.shards[self.shard(hash)];
+        shard.find(hash, is).map(|at| id_of(shard.slots[at]))
+    }
+
+    /// Adds an entry that is not in the table. O(1) amortized. May rebuild a shard.
+    pub fn insert(&mut self, hash: u32, id: u32) {
+        if self.shards.is_empty() {
+            self.shards.push(Shard::default());
+        } else if self.len >= self.shards.len() * SHARD {
+            self.split();
+        }
+        let at = self.shard(hash);
+        let shard = &mut self.shards[at];
+        let (used, slots) = (shard.used as usize + 1, shard.slots.len());
+        if used * 8 > slots * 7 {
+            shard.resize((slots + slots / 8).max(Shard::room_for(used)));
+        }
+        shard.put(slot_of(hash, id));
+        self.len += 1;
+    }
+
+    pub fn remove(&mut self, hash: u32, id: u32) {
+        if self.len == 0 {
+            return;
+        }
+        let at = self.shard(hash);
+        let shard = &mut self.shards[at];
+        let Some(slot) = shard.find(hash, |other| other == id) else { return };
+        shard.take(slot);
+        self.len -= 1;
+        let room = Shard::room_for(shard.used as usize);
+        if shard.slots.len() > 2 * room {
+            shard.resize(room);
+        }
+        if self.len * 2 <= (self.shards.len() - 1) * SHARD {
+            self.merge();
+        }
+    }
+
+    /// Replaces the number `from` of an entry with `to`. O(1).
+    pub fn renumber(&mut self, hash: u32, from: u32, to: u32) {
+        let at = self.shard(hash);
+        let shard = &mut self.shards[at];
+        if let Some(at) = shard.find(hash, |id| id == from) {
+            shard.slots[at] = slot_of(hash, to);
+        }
+    }
+
+    /// Splits a shard in two. The shards are split one after another, in the order of their numbers.
+    fn split(&mut self) {
+        let round = 1 << self.shards.len().ilog2();
+        let from = self.shards.len() - round;
+        let goes = |slot: &Slot| hash_of(*slot) as usize & round != 0;
+        let (leaves, stays): (Vec<Slot>, Vec<Slot>) = self.shards[from].entries().partition(goes);
+        self.shards[from] = Shard::build(Shard::room_for(stays.len()), stays);
+        self.shards.push(Shard::build(Shard::room_for(leaves.len()), leaves));
+    }
+
+    /// Undoes the last split. If there is only one shard, removes it.
+    fn merge(&mut self) {
+        let Some(gone) = self.shards.pop() else { return };
+        let last = self.shards.len();
+        if last > 0 {
+            let into = &mut self.shards[last - (1 << last.ilog2())];
+            let mut entries: Vec<Slot> = into.entries().chain(gone.entries()).collect();
+            entries.sort_unstable();
+            *into = Shard::build(Shard::room_for(entries.len()), entries);
+        }
+        if self.shards.capacity() / 4 >= last {
+            self.shards.shrink_to(2 * last);
+        }
+    }
+
+    /// Returns the allocated bytes. O(shards).
+    pub fn bytes(&self) -> usize {
+        let slots = self.shards.iter().map(|shard| shard.slots.capacity()).sum::<usize>();
+        slots * size_of::<Slot>() + self.shards.capacity() * size_of::<Shard>()
+    }
+}
+
+#[cfg(test)]
+mod tests;

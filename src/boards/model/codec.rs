@@ -1,0 +1,207 @@
+//! Encoding and decoding of boards. The format:
+//!
+//! ```text
+//! version  ties  keep (0: no limit)  number of dimensions
+//! for each dimension: direction and kind in one number, name
+//! number of members
+//! blocks of members, best first, until all members are written
+//! ```
+//!
+//! The numbers and byte strings are written one by one to a [`Writer`]. In RDB files, separate numbers and strings for
+//! each member would have more overhead than contents. So members are written in blocks of about 4 KiB. In a block, a
+//! member consists of the length of its name as a varint (LEB128), the name, and the values. An INT value is a zigzag
+//! varint. A FLOAT value is the 8 bytes of the double, little-endian.
+//!
+//! Equal boards are encoded to equal bytes, because the encoding depends only on the schema, the order of the members
+//! and their values. Decoding validates every number and the order of the members, and refuses duplicate members. The
+//! decoder allocates only for bytes that it has read.
+
+use std::num::NonZeroU64;
+
+use super::Board;
+use super::schema::{Dimension, Direction, Kind, MAX_DIMENSIONS, Schema, Ties};
+use super::update::{check_name, room};
+use super::value::Value;
+use crate::base::stream::{DecodeError, Reader, Writer};
+
+/// The first number of every encoded board: its format version.
+const VERSION: u64 = 1;
+
+/// A block is written as soon as it has this many bytes.
+const BLOCK: usize = 4 << 10;
+
+pub(super) const SCHEMA: DecodeError = DecodeError::Invalid("invalid dimensions or settings");
+pub(super) const TOO_MANY: DecodeError = DecodeError::Invalid("too many members");
+pub(super) const MALFORMED: DecodeError = DecodeError::Invalid("malformed member");
+pub(super) const ORDER: DecodeError = DecodeError::Invalid("members out of order");
+pub(super) const DUPLICATE: DecodeError = DecodeError::Invalid("duplicate member");
+
+impl Board {
+    pub fn encode(&self, out: &mut impl Writer) {
+        out.number(VERSION);
+        out.number(self.schema.ties() as u64);
+        out.number(self.schema.keep().map_or(0, NonZeroU64::get));
+        out.number(self.schema.dimensions().len() as u64);
+        for dimension in self.schema.dimensions() {
+            let asc = u64::from(dimension.direction == Direction::Asc);
+            let float = u64::from(dimension.kind == Kind::Float);
+            out.number(asc | float << 1);
+            out.bytes(&dimension.name);
+        }
+        out.number(self.len());
+        let mut block = Vec::with_capacity(BLOCK + BLOCK / 4);
+        for entry in self.iter(super::Order::BestFirst) {
+            put_varint(&mut block, entry.member.len() as u64);
+            block.extend_from_slice(entry.member);
+            for value in entry.values.iter() {
+                match value {
+                    Value::Int(v) => put_varint(&mut block, zigzag(v)),
+                    Value::Float(v) => block.extend_from_slice(&v.to_le_bytes()),
+                }
+            }
+            if block.len() >= BLOCK {
+                out.bytes(&block);
+                block.clear();
+            }
+        }
+        if !block.is_empty() {
+            out.bytes(&block);
+        }
+    }
+
+    /// Decodes a board. Returns an error for any input that is not a valid board. O(n).
+    pub fn decode(input: &mut impl Reader) -> Result<Board, DecodeError> {
+        let schema = decode_schema(input)?;
+        let len = input.number()?;
+        if !room(0, len) || schema.keep().is_some_and(|keep| len > keep.get()) {
+            return Err(TOO_MANY);
+        }
+        let mut board = Board::new(schema);
+        let mut words = Vec::new();
+        let mut left = len;
+        while left > 0 {
+            let block = input.bytes()?;
+            let mut rest = ByteReader(block.as_ref());
+            if rest.0.is_empty() {
+                return Err(MALFORMED);
+            }
+            while !rest.0.is_empty() {
+                left = left.checked_sub(1).ok_or(MALFORMED)?;
+                board.decode_member(&mut rest, &mut words)?;
+            }
+        }
+        board.tree.build_levels();
+        Ok(board)
+    }
+
+    /// Decodes a member and appends it to the board. After the last member, the caller must complete the tree.
+    fn decode_member(&mut self, input: &mut ByteReader, words: &mut Vec<u64>) -> Result<(), DecodeError> {
+        let length = usize::try_from(input.varint()?).map_err(|_| DecodeError::Truncated)?;
+        let name = input.take(length)?;
+        check_name(name).map_err(|_| MALFORMED)?;
+        words.clear();
+        for dimension in self.schema.dimensions() {
+            let value = match dimension.kind {
+                Kind::Int => Value::Int(unzigzag(input.varint()?)),
+                Kind::Float => Value::Float(input.double()?),
+            };
+            words.push(value.to_word(dimension).map_err(|_| MALFORMED)?);
+        }
+        if self.tree.len() > 0 {
+            let last = self.tree.last();
+            let order = self.tree.words(last).cmp(words);
+            let ordered = match self.schema.ties() {
+                Ties::First | Ties::Last => order.is_le(),
+                Ties::Name => order.then_with(|| self.names.name(self.tree.id(last)).cmp(name)).is_lt(),
+            };
+            if !ordered {
+                return Err(ORDER);
+            }
+        }
+        let (hash, None) = self.names.find(name) else { return Err(DUPLICATE) };
+        if !self.names.has_room(1) {
+            return Err(TOO_MANY);
+        }
+        self.append(hash, words, name);
+        Ok(())
+    }
+}
+
+fn decode_schema(input: &mut impl Reader) -> Result<Schema, DecodeError> {
+    let mut number = || input.number();
+    let version = number()?;
+    if version != VERSION {
+        return Err(DecodeError::Format { found: version, known: VERSION });
+    }
+    let ties = usize::try_from(number()?).ok().and_then(|ties| Ties::ALL.get(ties));
+    let ties = *ties.ok_or(SCHEMA)?;
+    let keep = NonZeroU64::new(number()?);
+    let count = number()?;
+    if count > MAX_DIMENSIONS as u64 {
+        return Err(SCHEMA);
+    }
+    let mut dimensions = Vec::new();
+    for _ in 0..count {
+        let bits = input.number()?;
+        if bits > 3 {
+            return Err(SCHEMA);
+        }
+        let direction = if bits & 1 == 0 { Direction::Desc } else { Direction::Asc };
+        let kind = if bits & 2 == 0 { Kind::Int } else { Kind::Float };
+        let name = input.bytes()?.as_ref().into();
+        dimensions.push(Dimension { name, direction, kind });
+    }
+    Schema::new(dimensions, ties, keep).map_err(|_| SCHEMA)
+}
+
+struct ByteReader<'a>(&'a [u8]);
+
+impl<'a> ByteReader<'a> {
+    fn take(&mut self, length: usize) -> Result<&'a [u8], DecodeError> {
+        let (taken, rest) = self.0.split_at_checked(length).ok_or(DecodeError::Truncated)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn double(&mut self) -> Result<f64, DecodeError> {
+        let (bytes, rest) = self.0.split_first_chunk().ok_or(DecodeError::Truncated)?;
+        self.0 = rest;
+        Ok(f64::from_le_bytes(*bytes))
+    }
+
+    /// Reads a number of at most ten bytes. Refuses an encoding that is not the shortest.
+    fn varint(&mut self) -> Result<u64, DecodeError> {
+        let mut number = 0u64;
+        for shift in (0..64).step_by(7) {
+            let (&byte, rest) = self.0.split_first().ok_or(DecodeError::Truncated)?;
+            self.0 = rest;
+            let bits = u64::from(byte & 0x7F);
+            let overflows = bits << shift >> shift != bits;
+            if overflows || (byte == 0 && shift > 0) {
+                return Err(MALFORMED);
+            }
+            number |= bits << shift;
+            if byte < 0x80 {
+                return Ok(number);
+            }
+        }
+        Err(MALFORMED)
+    }
+}
+
+fn put_varint(out: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+/// Maps small numbers of either sign to small numbers: 0, -1, 1, -2, … to 0, 1, 2, 3, …
+fn zigzag(v: i64) -> u64 {
+    (v << 1 ^ v >> 63).cast_unsigned()
+}
+
+fn unzigzag(number: u64) -> i64 {
+    (number >> 1).cast_signed() ^ -(number & 1).cast_signed()
+}

@@ -1,0 +1,34 @@
+//! `ZRL.PEEK key limit window [COST units] [SLIDING | FIXED | LEAKY] [EXACT | PRECISION duration] [FORCE]`
+//!
+//! Returns what ZRL.CHECK would return, without taking units. Only ZRL.CHECK applies a shorter window to the units in
+//! use. So if the window has become shorter, ZRL.PEEK may report longer waits than ZRL.CHECK.
+
+use super::{ARGUMENTS, parse, reply};
+use crate::error::Error;
+use crate::limits::Limit;
+use crate::limits::model::{Intent, Verdict};
+use crate::server::command::{Access, Keys, Spec};
+use crate::server::key::Reading;
+use crate::server::{Context, Str};
+
+pub const SPEC: Spec = Spec {
+    name: c"ZRL.PEEK",
+    summary: c"Checks whether units fit into a rate limit without taking them.",
+    complexity:
+        c"O(1) for FIXED and LEAKY; O(log N) for SLIDING, with N the number of slots in use: at most about 100 unless EXACT is given",
+    since: c"0.1.0",
+    flags: c"readonly fast",
+    keys: Keys::First(Access::Read),
+    arguments: ARGUMENTS,
+};
+
+pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+    let (key, call, intent) = parse(ctx, arguments)?;
+    let mut limit = Limit::<Reading>::open(ctx, key)?;
+    let mut verdict = limit.assess(call, Intent::Peek)?.verdict;
+    if intent == Intent::Force {
+        verdict = Verdict { allowed: true, retry_after: Some(0), ..verdict };
+    }
+    reply(limit.ctx(), &verdict);
+    Ok(())
+}

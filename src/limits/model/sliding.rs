@@ -1,0 +1,185 @@
+//! SLIDING: a unit becomes available again one window after it was taken. The units in use are stored in a [`Ring`] of
+//! times. The table compares the ring with a limiter's log in a sorted set.
+//!
+//! | a log in a sorted set         | this ring                                                                  |
+//! |-------------------------------|----------------------------------------------------------------------------|
+//! | ZREMRANGEBYSCORE of the past  | no work: the next new slot replaces the oldest one                         |
+//! | ZCARD                         | the total of the newest slot minus the total before the first slot in use  |
+//! | ZADD                          | one slot is written                                                        |
+
+use super::ring::{self, Ring, RingSlot, Usage};
+use super::{Assessed, Call, Foreign, Lifetime, LimitUsage, Policy, Update, remaining};
+use crate::base::time::{self, Millis};
+
+/// The maximum number of slots of a ring. A ring of this length takes 256 MiB. The server accepts strings of up to 512
+/// MiB.
+const MOST_SLOTS: usize = if cfg!(test) { 512 } else { 1 << 24 };
+
+/// A ring of at most this many slots never shrinks.
+const SMALL: usize = 8;
+
+/// Returns the default precision: 1 ms if the limit is at most 100 units, otherwise a hundredth of the window. So a
+/// ring has at most about 100 slots, whatever the limit is.
+pub fn default_precision(limit: u64, window: Millis) -> Millis {
+    if limit <= 100 { 1 } else { window.div_ceil(100) }
+}
+
+impl Policy {
+    /// Returns the time at which a unit taken at `now` becomes available again.
+    fn until(&self, now: Millis) -> Millis {
+        let at = time::after_at_most(now, self.window);
+        let at = if self.precision == 1 { at } else { at.div_ceil(self.precision).saturating_mul(self.precision) };
+        at.min(time::MAX)
+    }
+
+    /// Returns the length of a new ring in which `slots` slots are in use: `2 * slots`, but at most the number of
+    /// slots that this policy can use. After a change of the policy, `slots` can be larger than that number. The length
+    /// is then `2 * slots`. The length is never larger than [`MOST_SLOTS`].
+    fn room_for(&self, slots: usize) -> usize {
+        // The ring needs one slot per unit or per multiple of the precision, the oldest slot, and one slot for the next
+        // write.
+        let most = usize::try_from(self.limit.min(self.window / self.precision + 2) + 2).unwrap_or(MOST_SLOTS);
+        let room = if slots <= most { (2 * slots).min(most) } else { 2 * slots };
+        room.min(MOST_SLOTS)
+    }
+}
+
+fn all_available(ring: &Ring<'_>, usage: &Usage) -> Option<Millis> {
+    // Skips the newest slots if all their units were refunded.
+    let last = || ring.find(usage.first, |slot| slot.taken.wrapping_sub(usage.before) < usage.units);
+    (usage.units > 0).then(last).filter(|&last| last < ring.len()).map(|last| ring.slot(last).at)
+}
+
+pub(super) fn usage(ring: Ring<'_>, now: Millis) -> Result<LimitUsage, Foreign> {
+    let usage = ring.usage(now)?;
+    let next = ring.find(usage.first, |slot| slot.taken == usage.before);
+    let slots = ring.find(next, |slot| slot.taken.wrapping_sub(usage.before) < usage.units) + 1 - next;
+    if next < ring.len() && ring.slot(next).at > ring.newest().at {
+        return Err(Foreign);
+    }
+    Ok(LimitUsage::of(usage.units > 0 && next < ring.len(), || LimitUsage {
+        units: Some(usage.units),
+        slots: slots as u64,
+        next_available: Some(ring.slot(next).at),
+        all_available: all_available(&ring, &usage),
+    }))
+}
+
+/// Refunds up to `units` units that would become available again at `until`. Rewrites the slot of `until` and all later
+/// slots.
+pub(super) fn refund(ring: Ring<'_>, now: Millis, units: u64, until: Millis) -> Result<(u64, Option<Update>), Foreign> {
+    let usage = ring.usage(now)?;
+    let slot = ring.find(usage.first, |slot| slot.at < until);
+    if until <= now || slot == ring.len() || ring.slot(slot).at != until {
+        return Ok((0, None));
+    }
+    let held = ring.slot(slot).taken.wrapping_sub(ring.slot(slot - 1).taken);
+    let back = units.min(held);
+    if back == 0 || back > usage.units {
+        return Ok((0, None));
+    }
+    let is_any_left = back < usage.units;
+    let lowered = || Update::Overwrite { parts: ring.lower(slot, back), lifetime: None };
+    Ok((back, Some(if is_any_left { lowered() } else { Update::Remove })))
+}
+
+/// The check of a call against a stored ring.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sliding<'a> {
+    call: Call,
+    /// The time at which a unit taken now becomes available again. If the limit is [settled](Assessed), no unit is in
+    /// use after this time.
+    until: Millis,
+    ring: Option<(Ring<'a>, Usage)>,
+}
+
+impl Sliding<'_> {
+    /// Computes the usage of the stored ring. O(log N), where N is the number of slots.
+    pub fn new(call: Call, stored: Option<Ring<'_>>) -> Result<Sliding<'_>, Foreign> {
+        let ring = stored.map(|ring| Ok((ring, ring.usage(call.now)?))).transpose()?;
+        Ok(Sliding { call, until: call.policy.until(call.now), ring })
+    }
+
+    fn in_use(&self) -> u64 {
+        self.ring.map_or(0, |(_, usage)| usage.units)
+    }
+
+    /// Returns the latest time at which a stored unit can become available again. For `is_settled`, see [`Assessed`].
+    fn latest(&self, is_settled: bool) -> Millis {
+        if is_settled { self.until } else { time::MAX }
+    }
+
+    /// Returns the change that takes `more` units, and settles the limit ([`Assessed`]). The new units become available
+    /// again at [`until`](Sliding::until). Some stored units would become available later than `until`, because a call
+    /// with a longer window took them, or because the clock has stepped back since. After the change, these units also
+    /// become available at `until`.
+    fn put(&self, more: u64) -> Update {
+        let (until, policy) = (self.until, &self.call.policy);
+        let lifetime = Lifetime::lingering(until, policy.window);
+        let Some((ring, usage)) = self.ring else {
+            let text = ring::begin(self.call.now, RingSlot { at: until, taken: more }, policy.room_for(2));
+            return Update::Replace { text, lifetime };
+        };
+        let len = ring.len();
+        let slot = RingSlot { at: until, taken: ring.newest().taken.wrapping_add(more.min(time::MAX - usage.units)) };
+        // The slots in use that stay. The new slot replaces slots at `until` or later. Such slots exist if `until` has
+        // not changed, if the window has become shorter, or if the clock has stepped back.
+        let kept = usage.first..ring.find(usage.first, |slot| slot.at < until);
+        let is_too_large = len > SMALL && len / 4 >= kept.len() + 2;
+        let place = if kept.end + 1 == len && ring.slot(kept.end - 1).at < until {
+            Some(kept.end)
+        } else if kept.end < len || is_too_large {
+            None
+        } else if usage.first > 1 || ring.slot(1).taken == ring.slot(0).taken {
+            Some(0)
+        } else {
+            // If the ring cannot grow, the new slot replaces the newest slot. So the units of the replaced slot are
+            // held longer than a window. The limit is still never exceeded.
+            (len >= MOST_SLOTS).then_some(len - 1)
+        };
+        if let Some(age) = place {
+            return Update::overwrite(ring.replace(age, slot), Some(lifetime));
+        }
+        let needed = kept.len() + 2;
+        Update::Replace { text: ring.rebuild(kept, slot, policy.room_for(needed)), lifetime }
+    }
+}
+
+impl Assessed for Sliding<'_> {
+    fn call(&self) -> &Call {
+        &self.call
+    }
+
+    fn remaining(&self) -> i64 {
+        remaining(self.call.policy.limit, self.in_use())
+    }
+
+    fn retry_after(&self, is_settled: bool) -> Millis {
+        let latest = self.latest(is_settled);
+        self.ring.map_or(0, |(ring, usage)| {
+            // Positive, because the units do not fit.
+            let needed = usage.units.saturating_sub(self.call.policy.limit - self.call.cost);
+            let slot = ring.find(usage.first, |slot| slot.taken.wrapping_sub(usage.before) < needed);
+            let at = if slot < ring.len() { ring.slot(slot).at } else { latest };
+            at.min(latest).saturating_sub(self.call.now).max(1)
+        })
+    }
+
+    fn reset_after(&self, is_settled: bool) -> Millis {
+        let all = self.ring.and_then(|(ring, usage)| all_available(&ring, &usage));
+        all.map_or(0, |at| at.min(self.latest(is_settled)).saturating_sub(self.call.now))
+    }
+
+    fn settle(&self) -> Option<Update> {
+        let (ring, usage) = self.ring?;
+        all_available(&ring, &usage).filter(|&at| at > self.until).map(|_| self.put(0))
+    }
+
+    fn take(&self) -> (Update, i64, Millis) {
+        let units = self.in_use().saturating_add(self.call.cost);
+        (self.put(self.call.cost), remaining(self.call.policy.limit, units), self.until)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,183 @@
+//! Tests that replicas decode the effects that a master encodes.
+
+use super::*;
+use crate::queues::model::{Extras, Recurrence, Ttl};
+use crate::queues::wire::EncodedEffects;
+use crate::server::OwnedStr;
+use crate::server::alone::without_a_server;
+use proptest::prelude::*;
+
+/// The number of kinds of changes.
+const KINDS: usize = 22;
+
+/// Returns the number of a change's kind. The match has no wildcard, so a new kind must get a number here. The test
+/// fails unless `Parts::change` generates all [`KINDS`].
+fn kind(change: &Change<'_>) -> usize {
+    match change {
+        Change::Push { .. } => 0,
+        Change::Job { change: JobChange::Claim { .. }, .. } => 1,
+        Change::SettleRate => 2,
+        Change::Job { change: JobChange::Ack { .. }, .. } => 3,
+        Change::Job { change: JobChange::Retry { .. }, .. } => 4,
+        Change::Job { change: JobChange::Dead { .. }, .. } => 5,
+        Change::Job { change: JobChange::Extend { .. }, .. } => 6,
+        Change::Job { change: JobChange::Cancel, .. } => 7,
+        Change::Job { change: JobChange::Reschedule { .. }, .. } => 8,
+        Change::Job { change: JobChange::Clean, .. } => 9,
+        Change::Job { change: JobChange::Drop, .. } => 10,
+        Change::Job { change: JobChange::Revive, .. } => 11,
+        Change::Redrive { .. } => 12,
+        Change::Configure(_) => 13,
+        Change::RestoreJob(_) => 14,
+        Change::RestoreUnits { .. } => 15,
+        Change::RestoreTurn { .. } => 16,
+        Change::RestoreTotals(_) => 17,
+        Change::Hold { .. } => 18,
+        Change::Job { change: JobChange::Expire { .. }, .. } => 19,
+        Change::Job { change: JobChange::Follow, .. } => 20,
+        Change::RestoreFollower(_) => 21,
+    }
+}
+
+/// Random values, from which [`Parts::change`] builds a change. The `numbers` have at most 63 bits, like the integers
+/// of an encoded effect.
+#[derive(Clone, Debug)]
+struct Parts {
+    kind: usize,
+    words: [Vec<u8>; 5],
+    numbers: [u64; 20],
+    small: [u32; 3],
+    priority: i32,
+    choices: [bool; 3],
+}
+
+fn any_parts() -> impl Strategy<Value = Parts> {
+    let word = prop_oneof![
+        2 => prop::collection::vec(any::<u8>(), 0..12),
+        // IDs as the queue generates them, and words that look like parts of encoded effects.
+        1 => prop::sample::select(vec![&b"1795237731925-3"[..], b"-", b"JOB", b"worker", b"free", b"ttl", b"again", b"due", b"1"]).prop_map(<[u8]>::to_vec),
+    ];
+    let number = || prop_oneof![Just(0), Just(1), 0..=i64::MAX.unsigned_abs()];
+    let numbers = prop::array::uniform20(number());
+    let small = prop::array::uniform3(any::<u32>());
+    let parts = (0..KINDS, prop::array::uniform5(word), numbers, small, any::<i32>(), any::<[bool; 3]>());
+    parts.prop_map(|(kind, words, numbers, small, priority, choices)| Parts {
+        kind,
+        words,
+        numbers,
+        small,
+        priority,
+        choices,
+    })
+}
+
+impl Parts {
+    fn change(&self) -> Change<'_> {
+        let [id, payload, group, worker, error] = [0, 1, 2, 3, 4].map(|at| self.words[at].as_slice());
+        let [first, second, third, fourth, ..] = self.numbers;
+        let [yes, or, and] = self.choices;
+        let (priority, due) = (self.priority, first);
+        let of_job = |change| Change::Job { id, change };
+        let taken = Taken { back_at: first, units: second };
+        match self.kind {
+            0 => Change::Push { job: self.new_job(), generated: yes, again: or },
+            1 => of_job(JobChange::Claim { token: first, deadline: second, worker }),
+            2 => Change::SettleRate,
+            3 => of_job(JobChange::Ack { again: yes.then_some(first) }),
+            4 => {
+                let attempt = [Attempt::Counts, Attempt::Free, Attempt::Last][self.small[0] as usize % 3];
+                of_job(JobChange::Retry { due, attempt, error })
+            }
+            5 => of_job(JobChange::Dead { is_free: yes, error }),
+            6 => of_job(JobChange::Extend { deadline: first }),
+            7 => of_job(JobChange::Cancel),
+            8 => of_job(JobChange::Reschedule { due: yes.then_some(due), priority: or.then_some(priority) }),
+            9 => of_job(JobChange::Clean),
+            10 => of_job(JobChange::Drop),
+            11 => of_job(JobChange::Revive),
+            12 => Change::Redrive { count: first, group: yes.then_some(group) },
+            13 => Change::Configure(self.settings()),
+            14 => Change::RestoreJob(Record {
+                id,
+                group,
+                payload,
+                state: [State::Ready, State::Delayed, State::Claimed, State::Dead][self.small[0] as usize % 4],
+                time: first,
+                priority,
+                seq: second,
+                token: third,
+                attempts: self.small[1],
+                max_attempts: self.small[2],
+                recurrence: yes.then_some(Recurrence { period: self.numbers[5].max(1), anchor: self.numbers[6] }),
+                created: fourth,
+                ttl: or.then_some(Ttl { ttl: self.numbers[10].max(1), expires: self.numbers[11] }),
+                extras: Extras {
+                    claimed: self.numbers[7],
+                    failed: self.numbers[8],
+                    since: self.numbers[9],
+                    worker,
+                    error,
+                },
+            }),
+            15 => Change::RestoreUnits { group: and.then_some(group), taken },
+            16 => Change::RestoreTurn { group },
+            17 => Change::RestoreTotals(self.totals()),
+            18 => Change::Hold { group, until: first },
+            19 => of_job(JobChange::Expire { again: yes.then_some(first) }),
+            20 => of_job(JobChange::Follow),
+            _ => Change::RestoreFollower(self.new_job()),
+        }
+    }
+
+    fn new_job(&self) -> NewJob<'_> {
+        NewJob {
+            id: &self.words[0],
+            payload: &self.words[1],
+            group: &self.words[2],
+            due: self.numbers[0],
+            priority: self.priority,
+            max_attempts: self.small[0],
+            every: Some(self.numbers[1]).filter(|&every| every > 0),
+            ttl: self.choices[2].then_some(self.numbers[2]),
+        }
+    }
+
+    fn settings(&self) -> Settings {
+        let mut settings = Settings::default();
+        for (field, value) in Settings::FIELDS.iter().zip(self.numbers).filter(|(_, value)| *value > 0) {
+            (field.set)(&mut settings, value.min(field.most));
+        }
+        settings
+    }
+
+    fn totals(&self) -> Totals {
+        let [last_token, ms, seq, next_seq, counts @ ..] = self.numbers;
+        let mut counters = Counters::default();
+        for (field, value) in Counters::FIELDS.iter().zip(counts) {
+            (field.set)(&mut counters, value.min(field.most));
+        }
+        Totals { last_token, last_id: AutoId { ms, seq }, next_seq, counters }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn effects_are_read_as_they_were_written(at in 0..=i64::MAX.unsigned_abs(), parts in prop::collection::vec(any_parts(), 1..8)) {
+        without_a_server();
+        let effects: Vec<_> = parts.iter().map(|parts| Effect { at, change: parts.change() }).collect();
+        for (effect, parts) in effects.iter().zip(&parts) {
+            prop_assert_eq!(kind(&effect.change), parts.kind);
+        }
+        let mut words = EncodedEffects::default();
+        effects.iter().for_each(|effect| words.add(effect));
+        prop_assert_eq!(words.effects(), effects.len());
+        let words: Vec<_> = words.arguments().into_iter().map(OwnedStr::new).collect();
+        let words: Vec<_> = words.iter().map(OwnedStr::as_str).collect();
+        let mut args = Args::new(&words);
+        let (read_at, read) = read(&mut args).expect("what was written can be read");
+        prop_assert_eq!(read_at, at);
+        prop_assert_eq!(read, effects);
+    }
+}

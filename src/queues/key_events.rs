@@ -1,0 +1,31 @@
+//! Keyspace events: a queue comes to a key, or leaves it.
+
+use super::{Stored, names, waiting};
+use crate::server::Context;
+use crate::server::events::{EventKind, KeyEvent};
+use crate::server::key::ReadKey;
+
+pub fn on_key(ctx: &mut Context, event: &KeyEvent<'_>) {
+    // A RESTORE is never skipped, because it can create the first queue of the server.
+    if event.kind != EventKind::Restore && names::is_empty(ctx) {
+        return;
+    }
+    match event.kind {
+        EventKind::Gone | EventKind::RenameFrom | EventKind::MoveFrom => {
+            names::left(ctx, event.key.bytes(), event.kind != EventKind::Gone);
+        }
+        EventKind::Restore | EventKind::RenameTo | EventKind::MoveTo | EventKind::CopyTo => {
+            let key = ReadKey::open_notouch(ctx, event.key);
+            let holds_queue = key.value::<Stored>().is_ok_and(|value| value.is_some());
+            // In a transaction, Valkey 9.1 reports the database of the client, even if MOVE or COPY has written the key
+            // to another database. So this function asks the key for its database.
+            let database = key.database();
+            drop(key);
+            if let Some(database) = database.filter(|_| holds_queue) {
+                names::arrived(ctx, database, event.key.bytes());
+                waiting::wake_first(ctx, database, event.key);
+            }
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,161 @@
+//! ZQ.CLAIM takes ready jobs in serving order, and gives each a lease and a token.
+
+use super::effect::{Change, Effect, JobChange};
+use super::expiry::DROPPED_BY_CLAIM;
+use super::job::MAX_WORKER;
+use super::node::{Roots, State};
+use super::query::{better, parts};
+use super::{MAX_NOW, MAX_TIME, MAX_TOKEN, Micros, Millis, Queue, Settings};
+use crate::base::chunks::NIL;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claimed<'a> {
+    pub id: &'a [u8],
+    pub payload: &'a [u8],
+    /// Greater than all earlier tokens of this queue, and at least the clock in microseconds.
+    pub token: u64,
+    /// The number of this attempt, from 1.
+    pub attempt: u32,
+    pub deadline: Millis,
+}
+
+impl Queue {
+    /// Claims up to `count` ready jobs in serving order. PAUSED, CONCURRENCY and RATE can reduce this number. The
+    /// leases expire at `deadline`, or at `now + 1` if `deadline` is earlier. `clock` is the current time in
+    /// microseconds, and `now` is this time in milliseconds. `worker` is the worker's name, or empty. `sink` gets the
+    /// effects. O(log n) per job.
+    ///
+    /// A claim also drops expired jobs that would be served first, at most [`DROPPED_BY_CLAIM`]. If the clock was set
+    /// back, a claim ensures that all units of RATE become available again within one window. So a claim that gets no
+    /// job can have effects.
+    ///
+    /// # Tokens
+    ///
+    /// A token is the clock in microseconds. If the clock is not above the previous token, the new token is the
+    /// previous one plus one. So tokens grow as long as the queue keeps its state.
+    ///
+    /// A crash, a failover, a RESTORE of an older value or a DEL can lose the last tokens. The next claim can repeat a
+    /// lost token only if this token is ahead of the clock. If a claim takes more than one microsecond per job, its
+    /// tokens are behind the clock when it ends. Measured: 3 us for one job, and 1.5 us per job for 100,000 jobs
+    /// (release build on Redis 7.0.15, two busy cores). A faster server may need less than one microsecond per job.
+    /// With 0.75 us per job, a claim of 100,000 jobs takes 75 ms, and its last token is 25 ms ahead of the clock. But a
+    /// restart or a failover takes longer than 25 ms.
+    ///
+    /// A token can occur twice in three cases:
+    ///
+    /// - a RESTORE of an older value, or a DEL, right after a claim of very many jobs,
+    /// - the queue loses state, and the clock is set back,
+    /// - a failover to a server whose clock is behind by more than the failover took.
+    pub fn claim<'a>(
+        &'a mut self,
+        clock: Micros,
+        deadline: Millis,
+        count: u64,
+        worker: &[u8],
+        mut sink: impl FnMut(&Effect<'_>),
+    ) -> Vec<Claimed<'a>> {
+        let worker = &worker[..worker.len().min(MAX_WORKER)];
+        let now = (clock / 1000).min(MAX_NOW);
+        let deadline = deadline.clamp(now + 1, MAX_TIME);
+        let mut slots = Vec::new();
+        // When the claim drops a job, another job moves to the free slot. So if some jobs have expired, the claim
+        // stores the IDs of claimed jobs instead of their slots.
+        let (has_expired, mut ids) = (self.has_expired(now), Vec::<Box<[u8]>>::new());
+        let (most, mut to_drop) = (self.free(now), DROPPED_BY_CLAIM);
+        if most > 0 {
+            self.drop_first(now, &mut to_drop, &mut sink);
+        }
+        for _ in 0..most.min(count) {
+            self.drop_first(now, &mut to_drop, &mut sink);
+            // A job with a new lease is not ready, so the loop does not meet a job twice.
+            let slot = self.best_ready(now);
+            if slot == NIL || has_expired && self.is_expired(slot, now) {
+                break;
+            }
+            let token = self.next_token(clock);
+            self.carry_out(slot, now, JobChange::Claim { token, deadline, worker }, &mut sink);
+            if has_expired {
+                ids.push(self.jobs[slot].id().into());
+            } else {
+                slots.push(slot);
+            }
+        }
+        slots.extend(ids.iter().filter_map(|id| self.slot_of(id)));
+        if self.has_late_units(now) {
+            self.settle(now);
+            sink(&Effect { at: now, change: Change::SettleRate });
+        }
+        let jobs = slots.iter().map(|&slot| {
+            let job = &self.jobs[slot];
+            Claimed {
+                id: job.id(),
+                payload: job.payload(),
+                token: job.token,
+                attempt: job.attempts,
+                deadline: job.node.time,
+            }
+        });
+        jobs.collect()
+    }
+
+    /// Returns the maximum number of jobs that a claim may take. It depends on PAUSED, CONCURRENCY, RATE and the number
+    /// of unused tokens.
+    pub(super) fn free(&self, now: Millis) -> u64 {
+        let Settings { paused, concurrency, rate, .. } = self.settings;
+        if paused {
+            return 0;
+        }
+        let leases = match concurrency {
+            0 => u64::MAX,
+            most => most.saturating_sub(self.count(now, State::Claimed)),
+        };
+        let units = rate.map_or(u64::MAX, |rate| self.rate_log.free(rate, now));
+        leases.min(units).min(MAX_TOKEN - self.last_token)
+    }
+
+    /// Whether a claim must run at `now` even if it gets no job. Without this claim, later claims would get their jobs
+    /// too late. The claim must run if it would drop expired jobs, or if a unit of RATE or GROUPRATE stays taken for
+    /// longer than one window from `now`. The claim limits this time to one window. O(log n).
+    pub fn needs_settling(&self, now: Millis) -> bool {
+        let now = now.min(MAX_NOW);
+        self.next_opening(now) == Some(now) && self.is_held_up(now) || self.has_late_units(now)
+    }
+
+    /// Whether a unit of RATE or GROUPRATE stays taken for longer than one window from `now`. O(1).
+    fn has_late_units(&self, now: Millis) -> bool {
+        let Settings { rate, group_rate, .. } = self.settings;
+        let of_groups = |rate| self.groups.as_ref().is_some_and(|groups| groups.unsettled(rate, now));
+        rate.is_some_and(|rate| self.rate_log.unsettled(rate, now)) || group_rate.is_some_and(of_groups)
+    }
+
+    /// Makes every taken unit of RATE available again one window after `at` at the latest. For a limited number of
+    /// groups, does the same with units of GROUPRATE. Also forgets units that are available again. Returns the number
+    /// of changed groups.
+    pub(super) fn settle(&mut self, at: Millis) -> usize {
+        if let Some(rate) = self.settings.rate {
+            self.rate_log.settle(rate, at);
+        }
+        self.settle_groups(at)
+    }
+
+    /// Returns the ready job to serve first, or `NIL`. Skips groups that allow no claim at `now`.
+    pub(super) fn best_ready(&self, now: Millis) -> u32 {
+        match &self.groups {
+            None => self.best_of(&self.roots, now),
+            Some(groups) => self.best_in_turn(groups, now),
+        }
+    }
+
+    /// Returns the first ready job of one group in serving order, or `NIL`.
+    pub(super) fn best_of(&self, roots: &Roots, now: Millis) -> u32 {
+        let order = self.order();
+        let bests = parts(State::Ready).iter().filter_map(|&(id, part)| self.tree(roots, id).best(part, now, order));
+        bests.reduce(|a, b| better(order, a, b)).map_or(NIL, |(_, slot)| slot)
+    }
+
+    /// Returns the next token. If `clock` is above `MAX_TOKEN / 2`, uses `MAX_TOKEN / 2` instead. So even a wrong clock
+    /// leaves at least half of the tokens for later claims.
+    fn next_token(&self, clock: Micros) -> u64 {
+        clock.clamp(1, MAX_TOKEN / 2).max(self.last_token + 1)
+    }
+}

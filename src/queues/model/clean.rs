@@ -1,0 +1,141 @@
+//! ZQ.CLEAN, DEADLEN and DEADTTL remove jobs, oldest first. Each call checks and removes a limited number of jobs, so
+//! the call does not block the server for long.
+
+use super::effect::{Effect, JobChange};
+use super::job::Record;
+use super::node::State;
+use super::view::JobFilter;
+use super::{MAX_NOW, Millis, Queue};
+use crate::base::chunks::NIL;
+
+/// The number of jobs that CLEAN lists at a time before it removes them.
+const BATCH: u64 = 1000;
+
+/// The maximum number of jobs that a CLEAN skips because they are too young. Skipping them takes about a millisecond.
+const MOST_YOUNG: u64 = 3000;
+
+/// The maximum number of dead letters that a command drops because of DEADLEN and DEADTTL.
+pub(super) const DROPPED_AT_ONCE: usize = 64;
+
+/// All jobs that [`Queue::clean`] checked are too young, but there are more jobs to check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooManyYoung;
+
+impl Queue {
+    /// Removes up to `count` jobs in a state, oldest first. With `older`, removes only jobs that have been in the state
+    /// for at least `older` ms. `sink` gets the effects. Returns the number of removed jobs. O(log n) per job.
+    ///
+    /// Waiting jobs are ordered by due time, but `older` counts from the time at which a job became ready or delayed.
+    /// So the call skips up to `MOST_YOUNG` jobs that are too young.
+    ///
+    /// # Errors
+    ///
+    /// [`TooManyYoung`] if all checked jobs are too young, and more jobs remain. In this case, the call removes
+    /// nothing.
+    pub fn clean(
+        &mut self,
+        now: Millis,
+        which: JobFilter<'_>,
+        older: Option<Millis>,
+        count: u64,
+        mut sink: impl FnMut(&Effect<'_>),
+    ) -> Result<u64, TooManyYoung> {
+        let at = now.min(MAX_NOW);
+        let mut cleaned = 0;
+        while cleaned < count {
+            let ids = match self.oldest(at, which, older, BATCH.min(count - cleaned)) {
+                Err(TooManyYoung) if cleaned == 0 => return Err(TooManyYoung),
+                ids => ids.unwrap_or_default(),
+            };
+            if ids.is_empty() {
+                break;
+            }
+            for id in &ids {
+                let slot = self.slot_of(id);
+                if let Some(effect) = slot.and_then(|slot| self.decide(slot, at, id, JobChange::Clean)) {
+                    sink(&effect);
+                    cleaned += 1;
+                }
+            }
+        }
+        Ok(cleaned)
+    }
+
+    /// Drops some of the dead letters that exceed DEADLEN or DEADTTL, oldest first. Must be called after each command
+    /// that writes, and at [`next_upkeep`](Self::next_upkeep).
+    pub fn drop_dead(&mut self, now: Millis, mut sink: impl FnMut(&Effect<'_>)) {
+        let at = now.min(MAX_NOW);
+        for _ in 0..DROPPED_AT_ONCE {
+            let slot = self.first_to_drop(at);
+            if slot == NIL {
+                return;
+            }
+            self.carry_out(slot, at, JobChange::Drop, &mut sink);
+        }
+    }
+
+    /// Returns the next dead letter to drop because of DEADLEN and DEADTTL, or `NIL`. O(log n).
+    pub(super) fn first_to_drop(&self, at: Millis) -> u32 {
+        let (most, ttl) = (self.settings.deadlen, self.settings.deadttl);
+        if most == 0 && ttl == 0 {
+            return NIL;
+        }
+        let slot = self.oldest_dead_letter(None, at);
+        if slot == NIL {
+            return NIL;
+        }
+        let too_many = most > 0 && self.count(at, State::Dead) > most;
+        let too_old = ttl > 0 && self.jobs[slot].node.time.saturating_add(ttl) <= at;
+        if too_many || too_old { slot } else { NIL }
+    }
+
+    /// Returns the IDs of up to `count` jobs in a state, oldest first. With `older`, skips jobs that have been in the
+    /// state for less than `older` ms, and jobs for which this time is unknown.
+    fn oldest(
+        &self,
+        at: Millis,
+        which: JobFilter<'_>,
+        older: Option<Millis>,
+        count: u64,
+    ) -> Result<Vec<Box<[u8]>>, TooManyYoung> {
+        let mut ids = Vec::new();
+        // If `older` is longer than the time since 1970, no job is old enough.
+        let Some(until) = at.checked_sub(older.unwrap_or(0)) else { return Ok(ids) };
+        let is_due = |slot: &u32| older.is_none() || which.state == State::Delayed || self.due_of(*slot, at) <= until;
+        let mut young = 0;
+        for slot in self.in_time_order(at, which, None).take_while(is_due) {
+            if ids.len() as u64 == count {
+                break;
+            }
+            if older.is_none() || self.since(slot, at).is_some_and(|since| since <= until) {
+                ids.push(self.jobs[slot].id().into());
+            } else if young == MOST_YOUNG {
+                return if ids.is_empty() { Err(TooManyYoung) } else { Ok(ids) };
+            } else {
+                young += 1;
+            }
+        }
+        Ok(ids)
+    }
+
+    /// Returns the time at which a job entered its state, or `None` if this time is unknown.
+    fn since(&self, slot: u32, at: Millis) -> Option<Millis> {
+        let job = &self.jobs[slot];
+        let Record { state, time, created, extras, .. } = self.view(at, job);
+        let last = created.max(extras.claimed).max(extras.failed).max(extras.since);
+        match state {
+            State::Dead => Some(time),
+            State::Ready => Some(last.max(time)),
+            State::Delayed | State::Claimed => (last != 0).then_some(last),
+        }
+    }
+
+    /// Returns how many more jobs MAXLEN allows. Dead letters do not count. Pushes that wait behind a job (AGAIN)
+    /// count. O(log n).
+    pub(super) fn room(&self, at: Millis) -> u64 {
+        match self.settings.maxlen {
+            0 => u64::MAX,
+            most => most.saturating_sub((self.len() + self.followers.len()) as u64 - self.count(at, State::Dead)),
+        }
+    }
+}

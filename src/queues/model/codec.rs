@@ -1,0 +1,316 @@
+//! The stored form of a queue (RDB, DUMP, digest), and the effects that rebuild a queue (AOF rewriting).
+//!
+//! The stored form is a sequence of numbers and byte strings. [`Queue::slots`] lists the jobs in an order that does not
+//! depend on where they are in memory. So equal queues have equal bytes. Optional numbers are stored as a bit mask,
+//! followed by the numbers whose bits are set. A new optional number gets the next bit.
+//!
+//! RESTORE can pass any bytes to [`Queue::decode`]. So `decode` checks each number against its range and against other
+//! numbers. A length in the input never determines how much memory is allocated. Jobs must pass the same checks as jobs
+//! in an AOF file.
+
+use super::effect::{Change, Effect, Totals};
+use super::field::Field;
+use super::ids::AutoId;
+use super::job::{Extras, Job, NewJob, Record};
+use super::node::{State, TreeId};
+use super::rate::Taken;
+use super::settings::Settings;
+use super::stats::Counters;
+use super::{MAX_TIME, Queue};
+use crate::base::stream::{DecodeError, Reader, Writer};
+use std::collections::HashMap;
+
+/// The first number of a stored queue: its version. Zeitset before 0.3 wrote versions 1 to 3, which are rejected.
+const VERSION: u64 = 4;
+
+/// The last number of a stored queue. It detects a payload that was truncated within the last job.
+const END: u64 = 0;
+
+/// The first number of a job is a bit mask. Its two lowest bits are the state. Then comes a bit for each of
+/// [`Record::FIELDS`], and then the bits `WORKER`, `ERROR`, `GROUP` and `FOLLOWER`.
+const STATE_BITS: usize = 2;
+const WORKER: u64 = 1 << (STATE_BITS + Record::FIELDS.len());
+const ERROR: u64 = 2 * WORKER;
+const GROUP: u64 = 2 * ERROR;
+const FOLLOWER: u64 = 2 * GROUP;
+
+fn ensure(holds: bool, what: &'static str) -> Result<(), DecodeError> {
+    if holds { Ok(()) } else { Err(DecodeError::Invalid(what)) }
+}
+
+impl Queue {
+    /// Writes the stored form. O(n), with few allocations.
+    pub fn encode(&self, to: &mut impl Writer) {
+        to.number(VERSION);
+        write_fields(Settings::FIELDS, &self.settings, to);
+        for number in [self.last_token, self.last_id.ms, self.last_id.seq, self.next_seq] {
+            to.number(number);
+        }
+        write_fields(Counters::FIELDS, &self.counters, to);
+        write_units(self.rate_log.entries(), to);
+        let mut groups = HashMap::new();
+        to.number(self.turns().count() as u64);
+        for (name, units) in self.turns() {
+            to.bytes(name);
+            write_units(units, to);
+            groups.insert(name, groups.len() as u64);
+        }
+        to.number(self.holds().count() as u64);
+        for (name, until) in self.holds() {
+            to.number(groups[name]);
+            to.number(until);
+        }
+        to.number(self.len() as u64);
+        for slot in self.slots() {
+            let record = self.record(&self.jobs[slot]);
+            let group = if record.group.is_empty() { None } else { groups.get(record.group).copied() };
+            write_record(&record, group, self.follower(&self.jobs[slot]), to);
+        }
+        to.number(END);
+    }
+
+    /// Reads the stored form. O(n log n). Never panics. Allocates at most a small multiple of the input's size.
+    ///
+    /// # Errors
+    ///
+    /// The errors of the reader, `Format` if the version is unknown, or `Invalid` if no queue has this stored form.
+    pub fn decode(from: &mut impl Reader) -> Result<Self, DecodeError> {
+        let version = from.number()?;
+        if version != VERSION {
+            return Err(DecodeError::Format { found: version, known: VERSION });
+        }
+        let settings: Settings = read_fields(Settings::FIELDS, from)?;
+        ensure(settings == settings.normal(), "setting out of range")?;
+        let totals = Totals {
+            last_token: from.number()?,
+            last_id: AutoId { ms: from.number()?, seq: from.number()? },
+            next_seq: from.number()?,
+            counters: read_fields(Counters::FIELDS, from)?,
+        };
+        ensure(totals.possible(), "counter out of range")?;
+        let mut queue = Self::new();
+        queue.set(0, settings);
+        for units in read_units(from)? {
+            ensure(settings.rate.is_some() && queue.rate_log.restore(units), "impossible entry in the rate log")?;
+        }
+        let mut groups = Vec::new();
+        for _ in 0..from.number()? {
+            groups.push((from.bytes()?, read_units(from)?));
+        }
+        let mut holds = Vec::new();
+        for _ in 0..from.number()? {
+            holds.push((from.number()?, from.number()?));
+        }
+        let mut numbers = Vec::new();
+        for _ in 0..from.number()? {
+            numbers.push(read_job(&mut queue, &totals, &groups, from)?);
+        }
+        ensure(from.number()? == END, "no end where it should be")?;
+        numbers.sort_unstable();
+        ensure(numbers.is_sorted_by(|a, b| a < b), "push number used twice")?;
+        for (name, units) in &groups {
+            for &taken in units {
+                ensure(queue.restore_units(name.as_ref(), taken), "impossible units of a group")?;
+            }
+            ensure(queue.restore_turn(name.as_ref()), "a group with neither jobs nor units")?;
+        }
+        for (number, until) in holds {
+            let group = usize::try_from(number).ok().and_then(|number| groups.get(number));
+            let is_held = group.is_some_and(|(name, _)| until <= MAX_TIME && queue.hold_group(name.as_ref(), until));
+            ensure(is_held, "impossible hold of a group")?;
+        }
+        queue.set_totals(totals);
+        Ok(queue)
+    }
+
+    /// Adds a stored job. If the job is invalid or the queue has its ID already, returns false and adds nothing. The
+    /// caller must check the range of `seq` and `token`.
+    pub(super) fn restore(&mut self, record: &Record<'_>) -> bool {
+        let possible = record.time <= MAX_TIME
+            && record.recurrence.is_none_or(|r| (1..=MAX_TIME).contains(&r.period) && r.anchor <= MAX_TIME)
+            && record.created <= MAX_TIME
+            && record.ttl.is_none_or(|it| [it.ttl, it.expires].iter().all(|ms| (1..=MAX_TIME).contains(ms)))
+            && record.extras.possible()
+            && self.has_room()
+            && self.slot_of(record.id).is_none();
+        let job = Job::of(record);
+        // A waiting job must have an attempt left. A claimed job must have had an attempt.
+        let (tree, counts) = match record.state {
+            State::Ready => (TreeId::Ready, !job.exhausted()),
+            State::Delayed => (job.delayed_tree(record.time), !job.exhausted()),
+            State::Claimed => (job.claimed_tree(&self.settings), job.attempts > 0 && job.token > 0),
+            State::Dead => (TreeId::Dead, job.token == 0),
+        };
+        let possible = possible && counts;
+        if possible {
+            let slot = self.insert(job, record.group, tree);
+            let extras = record.extras;
+            if !extras.is_nothing() {
+                self.edit_extras(slot, |owned| owned.set(extras));
+            }
+        }
+        possible
+    }
+
+    /// Returns the effects that rebuild this queue from an empty one. O(n log n), with four bytes of memory per job.
+    pub fn rebuild(&self) -> impl Iterator<Item = Effect<'_>> {
+        let mut slots: Vec<u32> = self.slots().collect();
+        slots.sort_unstable_by_key(|&slot| self.jobs[slot].node.seq);
+        let jobs = slots.into_iter().flat_map(|slot| {
+            let record = self.record(&self.jobs[slot]);
+            let follower = self.follower(&self.jobs[slot]).map(Change::RestoreFollower);
+            std::iter::once(Change::RestoreJob(record)).chain(follower)
+        });
+        let rate = self.rate_log.entries().map(|&taken| Change::RestoreUnits { group: None, taken });
+        let groups = self.turns().flat_map(|(name, units)| {
+            let units = units.map(move |&taken| Change::RestoreUnits { group: Some(name), taken });
+            units.chain(std::iter::once(Change::RestoreTurn { group: name }))
+        });
+        let holds = self.holds().map(|(group, until)| Change::Hold { group, until });
+        std::iter::once(Change::Configure(self.settings))
+            .chain(rate)
+            .chain(jobs)
+            .chain(groups)
+            .chain(holds)
+            .chain(std::iter::once(Change::RestoreTotals(self.totals())))
+            .map(|change| Effect { at: 0, change })
+    }
+}
+
+/// Returns a bit mask of the fields that differ from their defaults.
+fn present<T>(fields: &[Field<T>], of: &T, default: &T) -> u64 {
+    fields.iter().zip(0..).map(|(field, bit)| u64::from(field.changed(of, default).is_some()) << bit).sum()
+}
+
+fn write_values<T>(fields: &[Field<T>], of: &T, default: &T, to: &mut impl Writer) {
+    fields.iter().filter_map(|field| field.changed(of, default)).for_each(|value| to.number(value));
+}
+
+/// Reads the fields whose bits are set in `present`. All fields of `of` must have their defaults.
+fn read_values<T>(fields: &[Field<T>], present: u64, of: &mut T, from: &mut impl Reader) -> Result<(), DecodeError> {
+    for (field, _) in fields.iter().zip(0..).filter(|(_, bit)| present >> bit & 1 != 0) {
+        let value = from.number()?;
+        ensure(value != (field.get)(of) && field.put(of, value), "number out of range")?;
+    }
+    Ok(())
+}
+
+fn write_fields<T: Default>(fields: &[Field<T>], of: &T, to: &mut impl Writer) {
+    to.number(present(fields, of, &T::default()));
+    write_values(fields, of, &T::default(), to);
+}
+
+fn read_fields<T: Default>(fields: &[Field<T>], from: &mut impl Reader) -> Result<T, DecodeError> {
+    let present = from.number()?;
+    ensure(present >> fields.len() == 0, "unknown number")?;
+    let mut of = T::default();
+    read_values(fields, present, &mut of, from)?;
+    Ok(of)
+}
+
+fn write_units<'t>(log: impl ExactSizeIterator<Item = &'t Taken>, to: &mut impl Writer) {
+    to.number(log.len() as u64);
+    for taken in log {
+        to.number(taken.back_at);
+        to.number(taken.units);
+    }
+}
+
+fn read_units(from: &mut impl Reader) -> Result<Vec<Taken>, DecodeError> {
+    let mut log = Vec::new();
+    for _ in 0..from.number()? {
+        log.push(Taken { back_at: from.number()?, units: from.number()? });
+    }
+    Ok(log)
+}
+
+/// Writes a job. `group` is the number of the job's group. `follower` is the push that waits behind the job.
+fn write_record(job: &Record<'_>, group: Option<u64>, follower: Option<NewJob<'_>>, to: &mut impl Writer) {
+    let Extras { worker, error, .. } = job.extras;
+    let bare = job.bare();
+    let mut first = job.state as u64 | present(&Record::FIELDS, job, &bare) << STATE_BITS;
+    let flags = [
+        (!worker.is_empty(), WORKER),
+        (!error.is_empty(), ERROR),
+        (group.is_some(), GROUP),
+        (follower.is_some(), FOLLOWER),
+    ];
+    first |= flags.into_iter().filter(|(is_present, _)| *is_present).map(|(_, flag)| flag).sum::<u64>();
+    to.bytes(job.id);
+    to.bytes(job.payload);
+    for number in [first, job.time, u64::from(job.priority.cast_unsigned()), job.seq] {
+        to.number(number);
+    }
+    write_values(&Record::FIELDS, job, &bare, to);
+    [worker, error].into_iter().filter(|words| !words.is_empty()).for_each(|words| to.bytes(words));
+    if let Some(group) = group {
+        to.number(group);
+    }
+    if let Some(follower) = follower {
+        write_follower(&follower, to);
+    }
+}
+
+/// Writes the push that waits behind a job. Writes the name of the push's group, because a group that does not exist
+/// yet has no number.
+fn write_follower(follower: &NewJob<'_>, to: &mut impl Writer) {
+    let NewJob { id: _, payload, group, due, priority, max_attempts, every, ttl } = *follower;
+    to.bytes(payload);
+    to.bytes(group);
+    let (priority, max_attempts) = (u64::from(priority.cast_unsigned()), u64::from(max_attempts));
+    for number in [due, priority, max_attempts, every.unwrap_or(0), ttl.unwrap_or(0)] {
+        to.number(number);
+    }
+}
+
+fn read_follower(queue: &mut Queue, id: &[u8], from: &mut impl Reader) -> Result<(), DecodeError> {
+    let (payload, group) = (from.bytes()?, from.bytes()?);
+    let (due, priority, max_attempts, every, ttl) =
+        (from.number()?, from.number()?, from.number()?, from.number()?, from.number()?);
+    let small = |number| u32::try_from(number).map_err(|_| DecodeError::Invalid("number out of range"));
+    let some = |number: u64| (number != 0).then_some(number);
+    let follower = NewJob {
+        id,
+        payload: payload.as_ref(),
+        group: group.as_ref(),
+        due,
+        priority: small(priority)?.cast_signed(),
+        max_attempts: small(max_attempts)?,
+        every: some(every),
+        ttl: some(ttl),
+    };
+    ensure(queue.restore_follower(&follower), "impossible push behind a job")
+}
+
+/// Reads a job and adds it to the queue. Returns its push number.
+fn read_job<R: Reader>(
+    queue: &mut Queue,
+    totals: &Totals,
+    groups: &[(R::Bytes, Vec<Taken>)],
+    from: &mut R,
+) -> Result<u64, DecodeError> {
+    let (id, payload) = (from.bytes()?, from.bytes()?);
+    let first = from.number()?;
+    ensure(first < 2 * FOLLOWER, "unknown part of a job")?;
+    let state = State::ALL[(first & 3) as usize];
+    let (time, priority, seq) = (from.number()?, from.number()?, from.number()?);
+    let priority = u32::try_from(priority).map_err(|_| DecodeError::Invalid("priority out of range"))?;
+    let mut job = Record::new(id.as_ref(), payload.as_ref(), state, time, priority.cast_signed(), seq).bare();
+    read_values(&Record::FIELDS, first >> STATE_BITS, &mut job, from)?;
+    let mut words = |flag| if first & flag != 0 { from.bytes().map(Some) } else { Ok(None) };
+    let (worker, error) = (words(WORKER)?, words(ERROR)?);
+    job.extras.worker = worker.as_ref().map_or(b"", AsRef::as_ref);
+    job.extras.error = error.as_ref().map_or(b"", AsRef::as_ref);
+    if first & GROUP != 0 {
+        let number = usize::try_from(from.number()?).unwrap_or(usize::MAX);
+        job.group = groups.get(number).map_or(b"", |(name, _)| name.as_ref());
+        ensure(!job.group.is_empty(), "job of an unknown group")?;
+    }
+    ensure(job.seq < totals.next_seq, "push number ahead of count")?;
+    ensure(job.token <= totals.last_token, "token ahead of count")?;
+    ensure(queue.restore(&job), "impossible job")?;
+    if first & FOLLOWER != 0 {
+        read_follower(queue, job.id, from)?;
+    }
+    Ok(job.seq)
+}

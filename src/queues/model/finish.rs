@@ -1,0 +1,100 @@
+//! ZQ.ACK, ZQ.NACK and ZQ.EXTEND: the commands that need a token.
+//!
+//! A token is valid until its job is acknowledged, NACKed, claimed again, redriven or replaced. So a token stays valid
+//! when its lease expires, even if the job becomes a dead letter. After the lease has expired, a push with AGAIN also
+//! ends the token.
+
+use super::effect::{Effect, JobChange};
+use super::job::{Attempt, MAX_ERROR};
+use super::node::State;
+use super::{MAX_NOW, MAX_TIME, Millis, Queue};
+use crate::base::time;
+
+/// What a NACK does with the job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nack {
+    /// The job is due after the delay that BACKOFF sets. Without BACKOFF, the job is due now.
+    Default,
+    At(Millis),
+    Dead,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NackOptions<'a> {
+    /// FREE: the attempt does not count.
+    pub is_free: bool,
+    /// ERROR: the error text. Only its first [`MAX_ERROR`] bytes are stored. If it is empty, the job keeps its previous
+    /// error text.
+    pub error: &'a [u8],
+}
+
+impl Queue {
+    /// Acknowledges a job. Returns `None` if the token is not valid. O(log n).
+    pub fn ack<'a>(&mut self, now: Millis, id: &'a [u8], token: u64) -> Option<Effect<'a>> {
+        let at = now.min(MAX_NOW);
+        let slot = self.holder(id, token)?;
+        let again = self.jobs[slot].recurrence().map(|recurrence| recurrence.next(at));
+        self.decide(slot, at, id, JobChange::Ack { again })
+    }
+
+    /// NACKs a job. Returns `None` if the token is not valid. O(log n).
+    ///
+    /// If the attempt counts and was the last one, the job becomes a dead letter. A recurring job waits for its next
+    /// occurrence instead. [`Nack::Dead`] makes any job a dead letter.
+    pub fn nack<'a>(
+        &mut self,
+        now: Millis,
+        id: &'a [u8],
+        token: u64,
+        nack: Nack,
+        options: NackOptions<'a>,
+    ) -> Option<Effect<'a>> {
+        let at = now.min(MAX_NOW);
+        let slot = self.holder(id, token)?;
+        let NackOptions { is_free, error } = options;
+        let error = &error[..error.len().min(MAX_ERROR)];
+        let job = &self.jobs[slot];
+        let delivered = job.attempts.saturating_sub(is_free.into());
+        let dead = JobChange::Dead { is_free, error };
+        let retry = |due: Millis, attempt| JobChange::Retry { due: due.min(MAX_TIME), attempt, error };
+        let attempt = if is_free { Attempt::Free } else { Attempt::Counts };
+        let backoff = || self.settings.jittered_backoff(job.attempts, token);
+        let change = match nack {
+            Nack::Dead => dead,
+            _ if job.is_exhausted_after(delivered) => {
+                job.recurrence().map_or(dead, |recurrence| retry(recurrence.next(at), Attempt::Last))
+            }
+            Nack::At(due) => retry(due, attempt),
+            Nack::Default => retry(time::after_at_most(at, backoff()), attempt),
+        };
+        self.decide(slot, at, id, change)
+    }
+
+    /// Changes the deadline of a lease to `deadline`, or to `now + 1` if `deadline` is earlier. Returns `None` if the
+    /// token is not valid or the lease has expired. Returns `Some(None)` if the lease already has this deadline. O(log
+    /// n).
+    pub fn extend<'a>(
+        &mut self,
+        now: Millis,
+        id: &'a [u8],
+        token: u64,
+        deadline: Millis,
+    ) -> Option<Option<Effect<'a>>> {
+        let at = now.min(MAX_NOW);
+        let slot = self.holder(id, token)?;
+        if self.state_of(slot, at) != State::Claimed {
+            return None;
+        }
+        let deadline = deadline.clamp(at + 1, MAX_TIME);
+        if self.jobs[slot].node.time == deadline {
+            return Some(None);
+        }
+        self.decide(slot, at, id, JobChange::Extend { deadline }).map(Some)
+    }
+
+    /// Returns the slot of the job that has this ID and this token.
+    fn holder(&self, id: &[u8], token: u64) -> Option<u32> {
+        let slot = self.slot_of(id)?;
+        (token != 0 && self.jobs[slot].token == token).then_some(slot)
+    }
+}

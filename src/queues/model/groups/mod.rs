@@ -1,0 +1,221 @@
+//! Groups of jobs, for example one for each customer. The groups take turns: each claim of a job serves the next group.
+//!
+//! # The idea
+//!
+//! A group is *open* if a claim can get a job from it. **Without commands, a group can open but never closes.** A
+//! closed group opens when a job becomes due, a lease expires, or a unit of GROUPRATE becomes available again. So each
+//! group has one time, `opens`, from which on it is open. Only a command changes this time.
+//!
+//! The groups with jobs form a *ring*: a tree in the order of their turns ([`ring`]). Each group in the ring stores the
+//! least `opens` of its subtree. So one walk down the tree finds the first group that is open at `now`, and a claim
+//! serves this group. The least `opens` of all groups is the next time at which a claim gets a job.
+//!
+//! A group goes to the end of the ring when one of its jobs is claimed, or when it gets its first job. A closed group
+//! keeps its place, so it is served soon after it opens.
+//!
+//! # The trees of a job
+//!
+//! | job | trees of its group (`Job::node`) | trees of all jobs with a group (`Member::node`) |
+//! |---|---|---|
+//! | without a group | [`Queue::roots`]: the group without a name | - |
+//! | with a group | `Group::roots` | `Groups::roots` |
+//!
+//! The trees of a group determine which of its jobs is served next, and when. The trees of all jobs with a group count
+//! and list these jobs by state and time. A queue whose jobs have no group has no [`Groups`], and no cost for groups.
+//!
+//! # ORDERED
+//!
+//! The *head* of a group is the job with the lowest push number. Dead letters do not count. A claim gets the head if
+//! the head is ready and no job of the group is claimed. So `opens` is the due time of the head, or the latest deadline
+//! of the group's leases if that is later.
+//!
+//! A recurring job that waits for its next occurrence is not the head. Otherwise, it would keep its group closed until
+//! that occurrence. From that occurrence on, the job's leases and retries keep the group closed.
+//!
+//! # Held groups
+//!
+//! ZQ.HOLD, and NACK with HOLD, set a time before which a group does not open. The next claim that gets a job of the
+//! group clears this time. A hold also ends when the group has no job left.
+//!
+//! # The life of a group
+//!
+//! A group exists as long as it has a job, including dead letters, or taken units of GROUPRATE. A group without jobs is
+//! *idle*: it has no turn. When all its units are available again, a push, a claim or the upkeep forgets the units and
+//! removes the group.
+//!
+//! A change of GROUPRATE updates only the groups with jobs. The queue updates the units of an idle group when the group
+//! gets a job, or in the upkeep ([`Queue::settle_groups`]).
+
+mod changes;
+mod ring;
+mod table;
+#[cfg(test)]
+mod tests;
+pub(super) mod times;
+mod view;
+
+use super::items::{DueEntry, Member};
+use super::node::{JobNode, Roots, TreeId};
+use super::query::{JobItems, JobTree};
+use super::rate::{Rate, RateLog};
+use super::{ALLOCATION, Millis, Queue, tree};
+use crate::base::chunks::{Chunks, NIL};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use table::GroupTable;
+
+/// One claim, or one run of the upkeep, updates the unit logs of at most this number of groups ([`RateLog::settle`]).
+/// Later claims and runs update the other logs.
+const SETTLED_AT_ONCE: usize = 128;
+
+/// For each pushed or claimed job, [`Queue::forget_units`] clears the unit logs of at most this number of groups. A
+/// claim fills at most one log. So logs are cleared faster than claims fill them.
+const FORGOTTEN_BY_USE: usize = 2;
+
+/// One claim, or one run of the upkeep, clears the unit logs ([`RateLog`]) of at most this number of groups.
+const FORGOTTEN_AT_ONCE: usize = 64;
+
+#[derive(Clone, Debug)]
+pub(super) struct Groups {
+    table: GroupTable,
+    /// The groups by name. The key of the group without a name is empty.
+    names: BTreeMap<Arc<[u8]>, u32>,
+    /// The root of the tree of groups with jobs ([`ring`]).
+    ring: u32,
+    next_turn: u64,
+    /// The group without a name, or `NIL` if it does not exist.
+    nameless: u32,
+    members: Chunks<Member>,
+    /// The trees of all jobs with a group.
+    roots: Roots,
+    /// The groups with taken units of GROUPRATE, ordered by the time at which their last unit becomes available again,
+    /// then by name.
+    held: BTreeMap<(Millis, Arc<[u8]>), u32>,
+    name_bytes: usize,
+    log_bytes: usize,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Group {
+    name: Arc<[u8]>,
+    /// The trees of the group's jobs. Unused by the group without a name, whose jobs are in the trees of the queue.
+    roots: Roots,
+    /// The number of jobs, including dead letters. 0: the group is idle.
+    jobs: u32,
+    /// The group's node in the tree of groups with jobs ([`ring`]). Groups take turns in the order of their `seq`. An
+    /// idle group does not use its node.
+    node: JobNode,
+    /// The earliest time at which a claim can get a job of this group.
+    opens: Millis,
+    /// The earliest time at which a job of this group is ready.
+    ready: Millis,
+    /// The earliest time at which a claim can get a job from a group in the subtree of this node.
+    least_opens: Millis,
+    least_ready: Millis,
+    log: RateLog,
+    /// No claim gets a job of this group before this time. 0: the group is not held.
+    held_until: Millis,
+}
+
+impl Groups {
+    pub fn new() -> Self {
+        Self {
+            table: GroupTable::default(),
+            names: BTreeMap::new(),
+            ring: NIL,
+            next_turn: 0,
+            nameless: NIL,
+            members: Chunks::default(),
+            roots: Roots::EMPTY,
+            held: BTreeMap::new(),
+            name_bytes: 0,
+            log_bytes: 0,
+        }
+    }
+
+    /// Returns how many jobs with a group are in a tree.
+    pub fn count_all(&self, id: TreeId) -> u32 {
+        tree::size(&self.members, self.roots[id])
+    }
+
+    /// Returns a tree of all jobs with a group.
+    pub fn tree_of_all<'a>(&'a self, id: TreeId, due_entries: &'a Chunks<DueEntry>) -> JobTree<'a> {
+        let items =
+            if id.is_of_due_entries() { JobItems::DueEntries(due_entries) } else { JobItems::Members(&self.members) };
+        JobTree { items, root: self.roots[id] }
+    }
+
+    #[cfg(test)]
+    pub fn roots_of_all(&self) -> &Roots {
+        &self.roots
+    }
+
+    pub fn member_chunks_mut(&mut self) -> &mut [Vec<Member>] {
+        self.members.chunks_mut()
+    }
+
+    /// Returns the name of a member's group. The name is empty if `member` is `NIL`.
+    pub fn name_of(&self, member: u32) -> &[u8] {
+        if member == NIL { b"" } else { &self.table[self.members[member].group].name }
+    }
+
+    /// Whether a unit of GROUPRATE stays taken for longer than one window from `now`.
+    pub fn unsettled(&self, rate: Rate, now: Millis) -> bool {
+        self.held.last_key_value().is_some_and(|((back, _), _)| *back > rate.horizon(now))
+    }
+
+    /// Returns the earliest time at which a group has all its units again.
+    pub fn first_back(&self) -> Option<Millis> {
+        self.held.first_key_value().map(|((back, _), _)| *back)
+    }
+
+    /// Estimates the memory in bytes. O(1).
+    pub fn memory_usage(&self) -> usize {
+        /// The memory of one entry in `names` or `held`, in bytes, including the overhead of its allocation.
+        const ENTRY: usize = 40;
+        size_of::<Self>()
+            + self.table.bytes()
+            + self.members.bytes()
+            + self.name_bytes
+            + self.names.len() * (ENTRY + 2 * size_of::<usize>() + 2 * ALLOCATION)
+            + self.held.len() * (ENTRY + size_of::<Arc<[u8]>>() + ALLOCATION)
+            + self.log_bytes
+    }
+
+    /// Returns the trees of a group. `nameless` are the trees of the group without a name.
+    fn roots_of<'a>(&'a self, group: u32, nameless: &'a Roots) -> &'a Roots {
+        if group == self.nameless { nameless } else { &self.table[group].roots }
+    }
+
+    fn group_of(&self, member: u32) -> u32 {
+        if member == NIL { self.nameless } else { self.members[member].group }
+    }
+}
+
+/// Returns the root of a tree. If `member` is `None`, the tree has all jobs with a group. If `member` is `NIL`, the
+/// tree has the jobs without a group, and its root is in `roots`. Otherwise, the tree is of the member's group.
+pub(super) fn root_mut<'a>(
+    roots: &'a mut Roots,
+    groups: Option<&'a mut Groups>,
+    member: Option<u32>,
+    tree: TreeId,
+) -> &'a mut u32 {
+    let roots = match (groups, member) {
+        (Some(groups), None) => &mut groups.roots,
+        (Some(groups), Some(member)) if member != NIL => &mut groups.table[groups.members[member].group].roots,
+        _ => roots,
+    };
+    &mut roots[tree]
+}
+
+impl Queue {
+    /// Returns the trees of the group with this name. If there is no such group, the trees are empty.
+    pub(super) fn roots_of(&self, name: &[u8]) -> &Roots {
+        static NONE: Roots = Roots::EMPTY;
+        match &self.groups {
+            Some(groups) => groups.names.get(name).map_or(&NONE, |&group| groups.roots_of(group, &self.roots)),
+            None if name.is_empty() => &self.roots,
+            None => &NONE,
+        }
+    }
+}

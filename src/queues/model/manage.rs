@@ -1,0 +1,127 @@
+//! ZQ.CANCEL, ZQ.RESCHEDULE, ZQ.REDRIVE, ZQ.HOLD and ZQ.CONFIG: the commands that manage jobs and settings without a
+//! token.
+
+use super::effect::{Change, Effect, JobChange};
+use super::node::{State, TreeId};
+use super::settings::Settings;
+use super::{MAX_NOW, MAX_TIME, Millis, Queue};
+
+/// The maximum number of jobs or groups that a change of settings may update. That many updates take tens of
+/// milliseconds. A change of AGING or ORDERED updates all jobs. A change of BACKOFF or JITTER updates the claimed jobs
+/// that have attempts left. A change of GROUPCONCURRENCY or GROUPRATE updates all groups with jobs.
+pub const MAX_CONFIG_UPDATES: usize = 100_000;
+
+impl Queue {
+    /// Removes a job in any state. Returns `None` if there is no job with this ID. O(log n).
+    pub fn cancel<'a>(&mut self, now: Millis, id: &'a [u8]) -> Option<Effect<'a>> {
+        let at = now.min(MAX_NOW);
+        let slot = self.slot_of(id)?;
+        self.decide(slot, at, id, JobChange::Cancel)
+    }
+
+    /// Changes the due time or the priority of a waiting job. `None` keeps the value. Returns `None` if the job is
+    /// missing, claimed or a dead letter, and `Some(None)` if nothing changes. O(log n).
+    ///
+    /// A waiting job can have an expired lease. The token of that lease stays valid for ACK and NACK.
+    pub fn reschedule<'a>(
+        &mut self,
+        now: Millis,
+        id: &'a [u8],
+        due: Option<Millis>,
+        priority: Option<i32>,
+    ) -> Option<Option<Effect<'a>>> {
+        let at = now.min(MAX_NOW);
+        let slot = self.slot_of(id)?;
+        if !matches!(self.state_of(slot, at), State::Ready | State::Delayed) {
+            return None;
+        }
+        let due = due.map(|due| due.min(MAX_TIME));
+        let job = &self.jobs[slot];
+        let counts_from = |due| {
+            let anchor = job.recurrence().map(|recurrence| recurrence.anchor);
+            job.has_missed(at) || anchor.is_none_or(|anchor| anchor == due)
+        };
+        if due.is_none_or(|due| due == self.due_of(slot, at) && counts_from(due))
+            && priority.is_none_or(|priority| priority == job.node.priority)
+        {
+            return Some(None);
+        }
+        self.decide(slot, at, id, JobChange::Reschedule { due, priority }).map(Some)
+    }
+
+    /// Makes up to `count` dead letters ready, oldest first, and resets their attempts to 0. If `group` is a name,
+    /// takes only dead letters of this group. Stops when MAXLEN allows no more jobs. Returns `None` if no job became
+    /// ready. O(log n) per job.
+    pub fn redrive<'a>(&mut self, now: Millis, group: Option<&'a [u8]>, count: u64) -> Option<Effect<'a>> {
+        let at = now.min(MAX_NOW);
+        let dead = self.count_of(group.map(|name| self.roots_of(name)), at, State::Dead);
+        let count = dead.min(count).min(self.room(at));
+        self.revive_oldest(at, group, count);
+        let change = Change::Redrive { count, group };
+        (count > 0).then_some(Effect { at, change })
+    }
+
+    /// Makes a dead letter ready, and resets its attempts to 0. Returns `None` if there is no dead letter with this ID,
+    /// or if MAXLEN allows no more jobs. O(log n).
+    pub fn redrive_one<'a>(&mut self, now: Millis, id: &'a [u8]) -> Option<Effect<'a>> {
+        let at = now.min(MAX_NOW);
+        let slot = self.slot_of(id)?;
+        if self.room(at) == 0 {
+            return None;
+        }
+        self.decide(slot, at, id, JobChange::Revive)
+    }
+
+    /// Holds a group: its jobs cannot be claimed before `until`. 0 releases the group. Returns `None` if the group has
+    /// no job, and `Some(None)` if nothing changes. O(log n).
+    pub fn hold<'a>(&mut self, now: Millis, group: &'a [u8], until: Millis) -> Option<Option<Effect<'a>>> {
+        let until = until.min(MAX_TIME);
+        let held = self.held_until(group)?;
+        self.hold_group(group, until);
+        let change = Change::Hold { group, until };
+        Some((held != until).then_some(Effect { at: now.min(MAX_NOW), change }))
+    }
+
+    /// NACK with HOLD: holds the job's group until `until`. If the group is already held for longer, that hold stays.
+    /// `sink` gets the effect.
+    pub fn hold_group_of(&mut self, now: Millis, id: &[u8], until: Millis, sink: impl FnOnce(&Effect<'_>)) {
+        let Some(slot) = self.slot_of(id) else { return };
+        let group: Box<[u8]> = self.group_name(&self.jobs[slot]).into();
+        let until = until.max(self.held_until(&group).unwrap_or(0));
+        if let Some(Some(effect)) = self.hold(now, &group, until) {
+            sink(&effect);
+        }
+    }
+
+    /// Whether more than [`MAX_CONFIG_UPDATES`] jobs or groups would have to be updated if the queue got these
+    /// settings.
+    pub fn is_too_long_for(&self, settings: &Settings) -> bool {
+        let old = &self.settings;
+        let mut touched = 0;
+        if settings.order() != old.order() {
+            touched = self.len();
+        } else if settings.of_groups() != old.of_groups() {
+            touched = self.groups.as_ref().map_or(0, |groups| groups.with_jobs());
+        }
+        if settings.backoffs() != old.backoffs() {
+            touched += (self.count_all(TreeId::Claimed) + self.count_all(TreeId::ClaimedBackoff)) as usize;
+        }
+        touched > MAX_CONFIG_UPDATES
+    }
+
+    /// Replaces the settings. Values out of range are clamped. Returns `None` if nothing changes. O(1), unless the
+    /// change updates jobs or groups ([`MAX_CONFIG_UPDATES`]).
+    ///
+    /// If RATE was off before, all its units are available. If RATE had another value before, units in use become
+    /// available again within one window of the new RATE.
+    pub fn configure(&mut self, now: Millis, settings: Settings) -> Option<Effect<'static>> {
+        let at = now.min(MAX_NOW);
+        let settings = settings.normal();
+        if settings == self.settings {
+            return None;
+        }
+        self.set(at, settings);
+        let change = Change::Configure(settings);
+        Some(Effect { at, change })
+    }
+}

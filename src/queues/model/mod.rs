@@ -1,0 +1,233 @@
+//! A queue (data type `zeitqueue`). It is a timer, a delay queue, a priority queue and a reliable queue in one. The
+//! code uses no server, no clock and no I/O: the current time is always the parameter `now`.
+//!
+//! # Terms
+//!
+//! - A claim gives a worker a *lease* on a job, and a *token*. The lease expires at its *deadline*. ACK, NACK and
+//!   EXTEND need the token.
+//! - The queue numbers its pushes. A job has the *push number* of its push.
+//! - The *serving order* is the order in which claims take ready jobs: by priority, due time and push number. AGING and
+//!   ORDERED change this order ([`tree`]).
+//! - A job with EVERY is *recurring*: after an ACK, it waits for its next *occurrence*.
+//! - A *dead letter* is a job in the state `Dead`. Claims do not take dead letters.
+//! - The *upkeep* acts on a queue without a command. For example, it drops expired jobs ([`wake`]).
+//!
+//! # Time alone changes nothing
+//!
+//! No job moves when it becomes due or when its lease expires. Each job is in one of eight trees
+//! ([`TreeId`](node::TreeId)), and each tree is ordered by one time of its jobs. This time and `now` determine the
+//! state of a job:
+//!
+//! | tree | its time | before that time | from that time on |
+//! |---|---|---|---|
+//! | `Ready` | due | ready | ready |
+//! | `Delayed` | due | delayed | ready |
+//! | `Upcoming` | due: the next occurrence (EVERY) | delayed | ready |
+//! | `Claimed` | deadline | claimed | ready |
+//! | `ClaimedBackoff` | deadline | claimed | delayed by BACKOFF, then ready |
+//! | `ClaimedLast` | deadline | claimed, last attempt | dead |
+//! | `ClaimedRecurring` | deadline | claimed, last attempt | delayed until the next occurrence (EVERY), then ready |
+//! | `Dead` | when the job became a dead letter | dead | dead |
+//!
+//! Each node of a tree stores the size of its subtree, and which job of the subtree is served first. So the queue
+//! answers each of these questions in O(log n):
+//!
+//! - how many jobs are in a state at `now`,
+//! - which ready job is served first,
+//! - when the next job becomes due.
+//!
+//! A job in `ClaimedBackoff` or `ClaimedRecurring` is also in a second tree, which is ordered by the time at which the
+//! job is due again ([`due_entries`]).
+//!
+//! For each state, [`query::parts`] lists the trees that contain its jobs. For each tree, it says whether all jobs have
+//! the state, only jobs with `time <= now`, or only jobs with `time > now`. Every read of a state uses this list.
+//!
+//! If the clock steps back, a job in `Ready` stays ready. A job in another tree may return to its earlier state,
+//! delayed or claimed.
+//!
+//! # Only effects change a queue
+//!
+//! For each job, a command computes the change at `now`, applies it, and returns it as an [`Effect`]. A replica applies
+//! the same effects. The stored form ([`Queue::encode`]) contains the jobs as the last effect left them, not their
+//! states at `now`. So master and replica have the same stored form, whatever their clocks say. The expiry of a lease
+//! needs no replication.
+//!
+//! The counter `expired_leases` is also the same on master and replica. It grows when an effect moves a job whose lease
+//! has expired. The effect's own time ([`Effect::at`]) decides whether the lease has expired. [`Queue::stats`] adds the
+//! expired leases of jobs that no effect has moved yet.
+//!
+//! # Expired jobs, and pushes behind a claim
+//!
+//! If the TTL of a job has ended, a claim or the upkeep drops the job with an effect ([`expiry`]). Until then, the job
+//! still counts as ready or delayed. A push with AGAIN can wait behind a claim ([`followers`]). The effect that ends
+//! the claim makes this push a job.
+//!
+//! # Times and limits
+//!
+//! All times are Unix milliseconds, and all durations are milliseconds: 0 ..= [`MAX_TIME`]. The commands reject values
+//! that are out of range. The functions of this module clamp such values, and never panic.
+//!
+//! If the clock steps back by an hour, a delayed job waits an hour longer, and a lease lasts an hour longer. But the
+//! next claim corrects the times of taken units of RATE, so these units become available again within one window.
+//!
+//! # Costs
+//!
+//! With n jobs, each operation on one job is O(log n). Memory:
+//!
+//! | for | bytes |
+//! |---|---|
+//! | each job | a slot of 88, 10 in the index, and one allocation for ID and payload |
+//! | EVERY, TTL, or both | 32 in a second allocation |
+//! | a TTL | 24 in the set of jobs that expire |
+//! | a failure, or a claim by a worker with a name | 70 and the texts |
+//! | a claimed job in `ClaimedBackoff` or `ClaimedRecurring` | 64, with a group 128 |
+//!
+//! The memory of removed jobs is freed, whatever the order of removal ([`Chunks`]).
+
+mod claim;
+mod clean;
+mod codec;
+mod due_entries;
+mod effect;
+mod expiry;
+mod extras;
+mod field;
+mod finish;
+mod followers;
+mod groups;
+mod ids;
+mod items;
+mod job;
+mod manage;
+mod node;
+mod priorities;
+mod push;
+mod query;
+mod rate;
+mod relocate;
+mod settings;
+mod stats;
+#[cfg(test)]
+mod tests;
+mod transitions;
+mod tree;
+mod view;
+mod wake;
+
+pub use claim::Claimed;
+pub use clean::TooManyYoung;
+pub use effect::{Change, Effect, JobChange, Totals};
+pub use field::{Field, Notation};
+pub use finish::{Nack, NackOptions};
+pub use ids::AutoId;
+pub use job::{Attempt, Extras, MAX_WORKER, NewJob, Record};
+#[cfg(test)]
+pub use job::{Recurrence, Ttl};
+pub use node::State;
+pub use push::{Full, Push};
+pub use rate::{Rate, Taken};
+pub use settings::Settings;
+pub use stats::{Counters, STORED_STATES};
+pub use view::{AfterError, JobFilter};
+
+use crate::base::chunks::Chunks;
+use crate::base::index::Index;
+use crate::base::time::{MAX as MAX_TIME, Micros, Millis};
+use extras::OwnedExtras;
+use followers::Follower;
+use groups::Groups;
+use items::DueEntry;
+use job::Job;
+use node::Roots;
+use priorities::Priorities;
+use rate::RateLog;
+use std::collections::{BTreeMap, BTreeSet};
+use tree::ServingOrder;
+
+/// The maximum of `now`. It is less than [`MAX_TIME`], because a deadline must be later than `now`.
+const MAX_NOW: Millis = MAX_TIME - 1;
+
+const NEVER: Millis = Millis::MAX;
+
+/// The overhead of an allocation in bytes, estimated.
+const ALLOCATION: usize = 12;
+
+/// The maximum of tokens, push numbers and counters. In practice, no queue reaches this number.
+const MAX_TOKEN: u64 = 1 << 62;
+
+#[derive(Clone, Debug, Default)]
+pub struct Queue {
+    jobs: Chunks<Job>,
+    /// The keys of `extras` and `followers` are push numbers of jobs, because the slot of a job can change. The maps
+    /// are B-trees, because a hash table would not grow and shrink in small steps.
+    extras: BTreeMap<u64, OwnedExtras>,
+    followers: BTreeMap<u64, Follower>,
+    /// Each entry is the time at which the upkeep must act on a job, and the slot of this job ([`expiry`]).
+    expiries: BTreeSet<(Millis, u32)>,
+    index: Index,
+    /// The trees of the jobs without a group.
+    roots: Roots,
+    due_entries: Chunks<DueEntry>,
+    settings: Settings,
+    rate_log: RateLog,
+    counters: Counters,
+    last_token: u64,
+    last_id: AutoId,
+    next_seq: u64,
+    /// The heap memory of the elements of `jobs`, `extras` and `followers`, in bytes.
+    owned_bytes: usize,
+    priorities: Priorities,
+    /// `None` if no job has a group, no group is held, and GROUPCONCURRENCY, GROUPRATE and ORDERED are off.
+    groups: Option<Box<Groups>>,
+}
+
+impl Queue {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Returns the number of jobs, including dead letters.
+    pub fn len(&self) -> usize {
+        self.jobs.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    pub fn totals(&self) -> Totals {
+        Totals { last_token: self.last_token, last_id: self.last_id, next_seq: self.next_seq, counters: self.counters }
+    }
+
+    /// Estimates the memory in bytes, including the overhead of the allocator. O(1).
+    pub fn memory_usage(&self) -> usize {
+        /// Estimates the bytes of a B-tree with `len` elements, whose nodes are about two thirds full.
+        const fn tree<T>(len: usize) -> usize {
+            len * size_of::<T>() * 3 / 2
+        }
+        size_of::<Self>()
+            + self.jobs.bytes()
+            + self.index.bytes()
+            + self.due_entries.bytes()
+            + self.owned_bytes
+            + self.len() * ALLOCATION
+            + tree::<(u64, OwnedExtras)>(self.extras.len())
+            + tree::<(u64, Follower)>(self.followers.len())
+            + tree::<(Millis, u32)>(self.expiries.len())
+            + self.rate_log.bytes()
+            + self.groups.as_deref().map_or(0, Groups::memory_usage)
+    }
+
+    /// Returns the number of allocations that a deletion frees. O(1).
+    pub fn free_effort(&self) -> usize {
+        self.len()
+    }
+
+    fn order(&self) -> ServingOrder {
+        self.settings.order()
+    }
+}

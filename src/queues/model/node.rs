@@ -1,0 +1,187 @@
+//! The trees of a queue, and the part of a job that a tree reads ([`JobNode`]).
+
+use super::Millis;
+use crate::base::chunks::NIL;
+use std::ops::{Index, IndexMut};
+
+/// The state of a job. As time passes, it can differ from the *stored state*, the state after the last effect. The
+/// numbers of the variants are part of the stored form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum State {
+    /// The job is due. CONCURRENCY, RATE or PAUSED may prevent a claim.
+    Ready = 0,
+    /// The job is not due yet.
+    Delayed = 1,
+    /// A worker holds a lease on the job.
+    Claimed = 2,
+    /// The job is a dead letter: it has no attempts left, or a NACK made it a dead letter.
+    Dead = 3,
+}
+
+impl State {
+    pub const ALL: [State; 4] = [State::Ready, State::Delayed, State::Claimed, State::Dead];
+
+    /// Returns the name in replies and in the replication stream.
+    pub fn name(self) -> &'static str {
+        ["ready", "delayed", "claimed", "dead"][self as usize]
+    }
+}
+
+/// The name of a tree. Each [`Roots`] has the root of one tree for each name. A job is in a tree with one of the names
+/// in [`TreeId::OF_JOBS`]. Only an [`Effect`](super::effect::Effect) moves a job to a tree with another name. The table
+/// in [`queue`](super) shows the states of the jobs in each tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum TreeId {
+    /// A command made the job due at once: a push, a NACK without delay, REDRIVE.
+    Ready = 0,
+    Delayed = 1,
+    /// The job is claimed and has attempts left, and BACKOFF is off. When the lease expires, the job is due again.
+    Claimed = 2,
+    /// The job is claimed, and this is its last attempt. When the lease expires, the job becomes a dead letter.
+    ClaimedLast = 3,
+    Dead = 4,
+    /// The job is claimed and has attempts left, and BACKOFF is on. When the lease expires, the job waits for the delay
+    /// of BACKOFF ([`super::due_entries`]).
+    ClaimedBackoff = 5,
+    /// The job is recurring and claimed, and has no attempts left. When the lease expires, the job waits for its next
+    /// occurrence (EVERY).
+    ClaimedRecurring = 6,
+    /// The job is recurring and waits for its next due time. With ORDERED, such a job does not block its group.
+    Upcoming = 7,
+    /// Has an entry for each job in `ClaimedBackoff`, ordered by the time at which the job is due again
+    /// ([`super::due_entries`]).
+    BackoffDue = 8,
+    /// The second tree of the jobs in `ClaimedRecurring`, ordered by the time of their next occurrence
+    /// ([`super::due_entries`]).
+    RecurringDue = 9,
+}
+
+impl TreeId {
+    pub const OF_JOBS: [TreeId; 8] = [
+        TreeId::Ready,
+        TreeId::Delayed,
+        TreeId::Claimed,
+        TreeId::ClaimedLast,
+        TreeId::Dead,
+        TreeId::ClaimedBackoff,
+        TreeId::ClaimedRecurring,
+        TreeId::Upcoming,
+    ];
+    pub const OF_DUE_ENTRIES: [TreeId; 2] = [TreeId::BackoffDue, TreeId::RecurringDue];
+    pub const OF_LEASES: [TreeId; 4] =
+        [TreeId::Claimed, TreeId::ClaimedLast, TreeId::ClaimedBackoff, TreeId::ClaimedRecurring];
+
+    /// Returns two states of a job in this tree: the state before [`JobNode::time`], and the state from
+    /// [`Job::back_at`](super::job::Job::back_at) on. The first state is also the stored state. Between the two times,
+    /// the job is delayed. The two times differ only in [`TreeId::ClaimedBackoff`] and [`TreeId::ClaimedRecurring`].
+    pub fn states(self) -> (State, State) {
+        match self {
+            TreeId::Ready => (State::Ready, State::Ready),
+            TreeId::Delayed | TreeId::Upcoming | TreeId::BackoffDue | TreeId::RecurringDue => {
+                (State::Delayed, State::Ready)
+            }
+            TreeId::Claimed | TreeId::ClaimedBackoff | TreeId::ClaimedRecurring => (State::Claimed, State::Ready),
+            TreeId::ClaimedLast => (State::Claimed, State::Dead),
+            TreeId::Dead => (State::Dead, State::Dead),
+        }
+    }
+
+    /// Returns the second tree of the jobs in this tree ([`super::due_entries`]), if there is one.
+    pub fn second(self) -> Option<TreeId> {
+        match self {
+            TreeId::ClaimedBackoff => Some(TreeId::BackoffDue),
+            TreeId::ClaimedRecurring => Some(TreeId::RecurringDue),
+            _ => None,
+        }
+    }
+
+    /// Whether this tree contains due entries, which refer to jobs ([`super::due_entries`]). Other trees contain jobs.
+    pub fn is_of_due_entries(self) -> bool {
+        matches!(self, TreeId::BackoffDue | TreeId::RecurringDue)
+    }
+
+    /// Whether this tree stores the serving order of its jobs. The other trees contain dead letters, or claimed jobs
+    /// without an attempt left.
+    pub fn is_served(self) -> bool {
+        !matches!(self, TreeId::ClaimedLast | TreeId::Dead | TreeId::ClaimedRecurring)
+    }
+}
+
+/// The roots of ten trees, one for each [`TreeId`]. A queue has one `Roots` for the jobs without a group, and one for
+/// each group. If it has groups, it also has one `Roots` for all jobs with a group.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Roots([u32; 10]);
+
+impl Roots {
+    pub const EMPTY: Roots = Roots([NIL; 10]);
+
+    /// Returns the roots of the trees that contain jobs ([`TreeId::OF_JOBS`]).
+    pub fn of_jobs(&self) -> impl Iterator<Item = u32> {
+        TreeId::OF_JOBS.map(|tree| self[tree]).into_iter()
+    }
+}
+
+impl Default for Roots {
+    fn default() -> Self {
+        Roots::EMPTY
+    }
+}
+
+impl Index<TreeId> for Roots {
+    type Output = u32;
+
+    fn index(&self, tree: TreeId) -> &u32 {
+        &self.0[tree as usize]
+    }
+}
+
+impl IndexMut<TreeId> for Roots {
+    fn index_mut(&mut self, tree: TreeId) -> &mut u32 {
+        &mut self.0[tree as usize]
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Links {
+    pub left: u32,
+    pub right: u32,
+    pub size: u32,
+}
+
+impl Links {
+    pub const ALONE: Links = Links { left: NIL, right: NIL, size: 1 };
+}
+
+/// The part of a job that the trees read. It is small, so a step down a tree reads one place in memory.
+#[derive(Clone, Debug)]
+pub(super) struct JobNode {
+    /// The time that orders the tree: the due time, the deadline, or the time at which the job became a dead letter.
+    pub time: Millis,
+    /// The push number, unique in the queue.
+    pub seq: u64,
+    pub priority: i32,
+    pub links: Links,
+    /// The item of this subtree that is served first. Unused if the tree has no serving order
+    /// ([`TreeId::is_served`]).
+    pub best: u32,
+    pub tree: TreeId,
+    /// The upper bits of [`Job::created`](super::job::Job::created), and two flags of the job. Without this field,
+    /// these bytes would be padding.
+    pub high: [u8; 3],
+}
+
+/// The key of an item in a tree: time, priority, push number. Jobs with the same time are in serving order, whatever
+/// the value of AGING is.
+pub(super) type OrderKey = (Millis, i32, u64);
+
+pub(super) fn key(node: &JobNode) -> OrderKey {
+    (node.time, node.priority, node.seq)
+}
+
+impl JobNode {
+    /// Returns a node that is not in a tree.
+    pub fn new((time, priority, seq): OrderKey) -> JobNode {
+        JobNode { time, seq, priority, links: Links::ALONE, best: NIL, tree: TreeId::Ready, high: [0; 3] }
+    }
+}

@@ -1,0 +1,309 @@
+//! Queries about the jobs of a tree: all jobs, the jobs up to a time, or the jobs after that time. Counting these jobs,
+//! or finding the one to serve first, takes O(log n). Listing them takes O(log n) per job.
+
+use super::Millis;
+use super::items::{DueEntry, Member};
+use super::job::Job;
+use super::node::{JobNode, Links, OrderKey, State, TreeId, key};
+use super::tree::{self, Item, Rank, ServingOrder};
+use crate::base::chunks::{Chunks, NIL};
+use std::collections::BTreeMap;
+use std::ops::Index;
+
+/// The items of a tree: all items, those with `time <= now`, or those with `time > now`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    All,
+    Until,
+    After,
+}
+
+/// Returns the trees with jobs in a state, and the part of each tree that contains these jobs. For [`State::Delayed`],
+/// the parts of `BackoffDue` and `RecurringDue` also contain claimed jobs.
+pub(super) fn parts(state: State) -> &'static [(TreeId, Part)] {
+    match state {
+        State::Ready => &[
+            (TreeId::Ready, Part::All),
+            (TreeId::Delayed, Part::Until),
+            (TreeId::Claimed, Part::Until),
+            (TreeId::Upcoming, Part::Until),
+            (TreeId::BackoffDue, Part::Until),
+            (TreeId::RecurringDue, Part::Until),
+        ],
+        State::Delayed => &[
+            (TreeId::Delayed, Part::After),
+            (TreeId::Upcoming, Part::After),
+            (TreeId::BackoffDue, Part::After),
+            (TreeId::RecurringDue, Part::After),
+        ],
+        State::Claimed => &[
+            (TreeId::Claimed, Part::After),
+            (TreeId::ClaimedLast, Part::After),
+            (TreeId::ClaimedBackoff, Part::After),
+            (TreeId::ClaimedRecurring, Part::After),
+        ],
+        State::Dead => &[(TreeId::Dead, Part::All), (TreeId::ClaimedLast, Part::Until)],
+    }
+}
+
+/// A tree whose items are jobs or refer to jobs.
+#[derive(Clone, Copy)]
+pub(super) struct JobTree<'a> {
+    pub items: JobItems<'a>,
+    pub root: u32,
+}
+
+#[derive(Clone, Copy)]
+pub(super) enum JobItems<'a> {
+    Jobs(&'a Chunks<Job>),
+    Members(&'a Chunks<Member>),
+    DueEntries(&'a Chunks<DueEntry>),
+}
+
+/// Binds `$items` to the items of a [`JobTree`], whatever their type, and evaluates `$result`.
+macro_rules! read {
+    ($tree:expr, |$items:ident| $result:expr) => {
+        match $tree.items {
+            JobItems::Jobs($items) => $result,
+            JobItems::Members($items) => $result,
+            JobItems::DueEntries($items) => $result,
+        }
+    };
+}
+
+impl<'a> JobTree<'a> {
+    fn node(self, number: u32) -> &'a JobNode {
+        read!(self, |items| items[number].node())
+    }
+
+    /// Returns the slot of an item's job. `number` is the item's index in `items`.
+    fn job(self, number: u32) -> u32 {
+        read!(self, |items| items[number].job(number))
+    }
+
+    pub fn count(self, part: Part, now: Millis) -> u64 {
+        let all = || u64::from(read!(self, |items| tree::size(items, self.root)));
+        let until = || read!(self, |items| count_until(items, self.root, now));
+        match part {
+            Part::All => all(),
+            Part::Until => until(),
+            Part::After => all() - until(),
+        }
+    }
+
+    /// Returns the first item's key and job.
+    pub fn first(self) -> Option<(OrderKey, u32)> {
+        let first = read!(self, |items| tree::first(items, self.root));
+        (first != NIL).then(|| (key(self.node(first)), self.job(first)))
+    }
+
+    /// Returns the first time in the tree for which `holds` is true. If `holds` is true for a time, it must be true for
+    /// all later times. Calls `holds` O(log n) times.
+    pub fn first_where(self, holds: impl Fn(Millis) -> bool) -> Option<Millis> {
+        let (mut root, mut first) = (self.root, None);
+        while root != NIL {
+            let JobNode { time, links, .. } = *self.node(root);
+            if holds(time) {
+                first = Some(time);
+                root = links.left;
+            } else {
+                root = links.right;
+            }
+        }
+        first
+    }
+
+    /// Finds the item to serve first. For [`Part::Until`], considers only items with `time <= now`. For any other part,
+    /// considers all items. Returns the item's node and its job.
+    pub fn best(self, part: Part, now: Millis, order: ServingOrder) -> Option<(&'a JobNode, u32)> {
+        let best = match part {
+            Part::Until => read!(self, |items| best_until(items, self.root, now, order)),
+            _ => read!(self, |items| tree::best(items, self.root)),
+        };
+        (best != NIL).then(|| (self.node(best), self.job(best)))
+    }
+
+    /// Lists the key and the job of each item in a part of this tree, in the order of the keys. The list begins after
+    /// the key `behind`, which need not be the key of an item. In a tree of [`TreeId::OF_DUE_ENTRIES`], [`Part::After`]
+    /// leaves out the jobs whose leases have not expired.
+    pub fn list(self, part: Part, now: Millis, behind: Option<OrderKey>) -> List<'a> {
+        let behind = if part == Part::After { behind.max(Some((now, i32::MAX, u64::MAX))) } else { behind };
+        let is_in = move |&((time, ..), _): &(OrderKey, u32)| part != Part::Until || time <= now;
+        if let (JobItems::DueEntries(items), Part::After) = (self.items, part) {
+            let due_entries = ByTime::with_leases_until(items, self.root, behind, now);
+            let due_entries = due_entries.filter(move |(_, it)| it.deadline <= now);
+            return Box::new(due_entries.map(|(_, it)| (key(it.node()), it.job)));
+        }
+        read!(self, |items| {
+            let listed = ByTime::of(items, self.root, behind).map(|(n, item)| (key(item.node()), item.job(n)));
+            Box::new(listed.take_while(is_in))
+        })
+    }
+}
+
+/// Compares two jobs. Returns the one to serve first, with its node.
+pub(super) fn better<'a>(order: ServingOrder, a: (&'a JobNode, u32), b: (&'a JobNode, u32)) -> (&'a JobNode, u32) {
+    if order.is_before(b.0, a.0) { b } else { a }
+}
+
+/// A part of a tree: an item alone, or a whole subtree.
+#[derive(Clone, Copy)]
+enum Piece {
+    One(u32),
+    Subtree(u32),
+}
+
+/// Splits the items with `time <= now` into O(log n) pieces, and calls `visit` for each piece.
+fn cut<T: Item>(items: &Chunks<T>, mut root: u32, now: Millis, mut visit: impl FnMut(Piece)) {
+    while root != NIL {
+        let node = items[root].node();
+        if node.time <= now {
+            visit(Piece::One(root));
+            if node.links.left != NIL {
+                visit(Piece::Subtree(node.links.left));
+            }
+            root = node.links.right;
+        } else {
+            root = node.links.left;
+        }
+    }
+}
+
+fn count_until<T: Item>(items: &Chunks<T>, root: u32, now: Millis) -> u64 {
+    let mut count = 0;
+    cut(items, root, now, |piece| match piece {
+        Piece::One(_) => count += 1,
+        Piece::Subtree(root) => count += u64::from(tree::size(items, root)),
+    });
+    count
+}
+
+/// Of the items with `time <= now`, returns the one to serve first, or `NIL`.
+fn best_until<T: Item>(items: &Chunks<T>, root: u32, now: Millis, order: ServingOrder) -> u32 {
+    let mut best = NIL;
+    cut(items, root, now, |piece| {
+        let candidate = match piece {
+            Piece::One(number) => number,
+            Piece::Subtree(root) => tree::best(items, root),
+        };
+        best = order.better(items, best, candidate);
+    });
+    best
+}
+
+#[cfg(test)]
+thread_local! {
+    pub(super) static STEPS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+/// Lists the items of a tree in the order of their keys.
+pub(super) struct ByTime<'a, I> {
+    items: &'a I,
+    /// A stack of items that are still to be listed, with the next item on top. After each item, the iterator lists the
+    /// item's right subtree.
+    path: Vec<u32>,
+    /// The iterator skips subtrees whose first deadline is later than this time.
+    leases_until: Millis,
+}
+
+impl<'a, T: Item, I: Index<u32, Output = T>> ByTime<'a, I> {
+    /// Lists the items after the key `behind`. If `behind` is `None`, lists all items.
+    pub fn of(items: &'a I, root: u32, behind: Option<OrderKey>) -> Self {
+        Self::with_leases_until(items, root, behind, Millis::MAX)
+    }
+
+    /// Does the same as [`of`](Self::of), but skips subtrees in which all deadlines are later than `now`.
+    fn with_leases_until(items: &'a I, root: u32, behind: Option<OrderKey>, now: Millis) -> Self {
+        let mut it = Self { items, path: Vec::new(), leases_until: now };
+        it.descend(root, behind);
+        it
+    }
+
+    fn descend(&mut self, mut root: u32, behind: Option<OrderKey>) {
+        while root != NIL && self.items[root].first_deadline() <= self.leases_until {
+            let node = self.items[root].node();
+            root = if behind.is_none_or(|behind| behind < key(node)) {
+                self.path.push(root);
+                node.links.left
+            } else {
+                node.links.right
+            };
+        }
+    }
+}
+
+impl<'a, T: Item, I: Index<u32, Output = T>> Iterator for ByTime<'a, I> {
+    type Item = (u32, &'a T);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let number = self.path.pop()?;
+        #[cfg(test)]
+        STEPS.set(STEPS.get() + 1);
+        let item = &self.items[number];
+        self.descend(item.node().links.right, None);
+        Some((number, item))
+    }
+}
+
+/// Jobs in the order of their [`OrderKey`]. The number is the job's slot.
+pub(super) type List<'a> = Box<dyn Iterator<Item = (OrderKey, u32)> + 'a>;
+
+pub(super) fn merge<'a>(lists: impl Iterator<Item = List<'a>>) -> List<'a> {
+    let mut lists: Vec<_> = lists.map(Iterator::peekable).collect();
+    Box::new(std::iter::from_fn(move || {
+        let heads = lists.iter_mut().enumerate().filter_map(|(at, list)| Some((list.peek()?.0, at)));
+        let (_, first) = heads.min()?;
+        lists[first].next()
+    }))
+}
+
+/// Lists the jobs of several trees in serving order. A *piece* is an item or a subtree. Each step takes the piece whose
+/// best job is served first. If this piece is an item, the step lists its job. If it is a subtree, the step splits it
+/// into its root and two smaller subtrees.
+pub(super) struct ByRank<'a> {
+    order: ServingOrder,
+    /// The items and subtrees that are still to be listed, by the rank of their best job.
+    pieces: BTreeMap<Rank, (JobTree<'a>, Piece)>,
+}
+
+impl<'a> ByRank<'a> {
+    pub fn of(trees: impl Iterator<Item = (JobTree<'a>, Part)>, now: Millis, order: ServingOrder) -> Self {
+        let mut it = Self { order, pieces: BTreeMap::new() };
+        for (tree, part) in trees {
+            let now = if part == Part::All { Millis::MAX } else { now };
+            read!(tree, |items| cut(items, tree.root, now, |piece| it.insert(tree, piece)));
+        }
+        it
+    }
+
+    fn insert(&mut self, tree: JobTree<'a>, piece: Piece) {
+        let best = match piece {
+            Piece::One(number) => number,
+            Piece::Subtree(root) => read!(tree, |items| tree::best(items, root)),
+        };
+        if best != NIL {
+            self.pieces.insert(self.order.rank(tree.node(best)), (tree, piece));
+        }
+    }
+}
+
+impl Iterator for ByRank<'_> {
+    type Item = u32;
+
+    fn next(&mut self) -> Option<u32> {
+        loop {
+            let (_, (tree, piece)) = self.pieces.pop_first()?;
+            #[cfg(test)]
+            STEPS.set(STEPS.get() + 1);
+            match piece {
+                Piece::One(number) => return Some(tree.job(number)),
+                Piece::Subtree(root) => {
+                    let Links { left, right, .. } = tree.node(root).links;
+                    for piece in [Piece::One(root), Piece::Subtree(left), Piece::Subtree(right)] {
+                        self.insert(tree, piece);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! ZQ.STATS: the number of jobs in each state, and counters.
+
+use super::field::Field;
+use super::node::{State, TreeId};
+use super::query::Part;
+use super::{MAX_NOW, MAX_TOKEN, Millis, NEVER, Queue};
+
+/// The counters of a queue since its creation. They are the same on master and replica.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// The number of pushes, including pushes that replaced a job.
+    pub pushed: u64,
+    pub claimed: u64,
+    pub acked: u64,
+    pub nacked: u64,
+    pub cancelled: u64,
+    pub redriven: u64,
+    /// An expired lease is counted when a command next changes its job. [`Queue::stats`] adds the expired leases that
+    /// are not counted yet.
+    pub expired_leases: u64,
+    pub replaced: u64,
+    /// Recurring jobs that got their next occurrence after an ACK, or after an occurrence expired (TTL).
+    pub recurred: u64,
+    /// Occurrences of a recurring job in which every attempt failed. If the lease of the last attempt expired, this
+    /// counter grows only when a command next changes the job. [`Queue::stats`] adds the occurrences that are not
+    /// counted yet.
+    pub missed: u64,
+    pub cleaned: u64,
+    /// Dead letters removed because of DEADLEN and DEADTTL.
+    pub dropped: u64,
+    /// Claims that ended because the job was replaced or cancelled.
+    pub revoked: u64,
+    /// ACKs and NACKs after the lease had expired.
+    pub late: u64,
+    /// Waiting jobs whose TTL ended. A recurring job counts once for each occurrence that expired.
+    pub expired: u64,
+}
+
+macro_rules! counters {
+    ($($field:ident $name:literal)*) => {
+        &[$(Field::plain($name, MAX_TOKEN, |counters| counters.$field, |counters, count| counters.$field = count)),*]
+    };
+}
+
+impl Counters {
+    pub const FIELDS: &[Field<Counters>] = counters! {
+        pushed "pushed"
+        claimed "claimed_total"
+        acked "acked"
+        nacked "nacked"
+        cancelled "cancelled"
+        redriven "redriven"
+        expired_leases "expired_leases"
+        replaced "replaced"
+        recurred "recurred"
+        missed "missed"
+        cleaned "cleaned"
+        dropped "dropped"
+        revoked "revoked"
+        late "late"
+        expired "expired"
+    };
+}
+
+/// The length of [`Queue::stored_states`].
+pub const STORED_STATES: usize = 5;
+
+/// The stats of a queue at `now`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stats {
+    /// A job counts even if PAUSED, CONCURRENCY or RATE prevents its claim.
+    pub ready: u64,
+    pub delayed: u64,
+    pub claimed: u64,
+    pub dead: u64,
+    /// The counters. They include all leases that have expired up to `now`.
+    pub totals: Counters,
+    /// The earliest due time of a ready job.
+    pub oldest_ready: Option<Millis>,
+}
+
+impl Queue {
+    pub fn stats(&self, now: Millis) -> Stats {
+        let now = now.min(MAX_NOW);
+        let mut totals = self.counters;
+        let expired = |trees| self.count_in(None, trees, Part::Until, now);
+        totals.expired_leases = totals.expired_leases.saturating_add(expired(&TreeId::OF_LEASES));
+        totals.missed = totals.missed.saturating_add(expired(&[TreeId::ClaimedRecurring]));
+        let [ready, delayed, claimed, dead] = State::ALL.map(|state| self.count(now, state));
+        Stats { ready, delayed, claimed, dead, totals, oldest_ready: self.oldest_ready(now) }
+    }
+
+    /// Returns the earliest due time of the jobs that are ready at `now`.
+    fn oldest_ready(&self, now: Millis) -> Option<Millis> {
+        let firsts = self.parts(None, State::Ready).filter_map(|(tree, part)| Some((tree.first()?.0.0, part)));
+        firsts.filter(|&(time, part)| part == Part::All || time <= now).map(|(time, _)| time).min()
+    }
+
+    /// Returns the number of jobs in each stored state: ready, delayed, claimed, spent, dead. A stored state changes
+    /// only with an effect, not with time. A *spent* job is claimed and becomes a dead letter when its lease expires.
+    /// O(1).
+    pub fn stored_states(&self) -> [u64; STORED_STATES] {
+        let count = |tree| self.count_all(tree);
+        [
+            count(TreeId::Ready),
+            count(TreeId::Delayed) + count(TreeId::Upcoming),
+            count(TreeId::Claimed) + count(TreeId::ClaimedBackoff) + count(TreeId::ClaimedRecurring),
+            count(TreeId::ClaimedLast),
+            count(TreeId::Dead),
+        ]
+    }
+
+    /// Returns the earliest due time of all jobs that are or will be ready. The due time of a claimed job is the time
+    /// at which the job is due again. O(log n).
+    pub fn first_due(&self) -> Option<Millis> {
+        self.oldest_ready(NEVER)
+    }
+}

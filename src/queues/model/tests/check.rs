@@ -1,0 +1,160 @@
+//! Checks of the invariants of a queue.
+
+use super::super::extras::OwnedExtras;
+use super::super::followers::Follower;
+use super::super::job::Job;
+use super::super::node::{Links, Roots, TreeId, key};
+use super::super::query::ByTime;
+use super::super::rate::MAX_ENTRIES;
+use super::super::tree::{self, ServingOrder};
+use super::super::{MAX_NOW, MAX_TIME, Millis, NEVER, Queue, State};
+use crate::base::chunks::NIL;
+use std::collections::{BTreeSet, HashSet};
+
+impl Queue {
+    /// Returns an upper bound for the number of jobs that a claim gets now. If the bound is not 0, a claim gets at
+    /// least one job.
+    pub fn claimable(&self, now: Millis) -> u64 {
+        let now = now.min(MAX_NOW);
+        let is_closed = self.groups.as_ref().is_some_and(|groups| groups.opens() > now);
+        if is_closed || self.is_held_up(now) { 0 } else { self.free(now).min(self.count(now, State::Ready)) }
+    }
+
+    pub(in crate::queues::model) fn check(&self) {
+        let mut seen = Vec::new();
+        for (tree, root) in self.all_roots().flat_map(|roots| TreeId::OF_JOBS.map(|tree| (tree, roots[tree]))) {
+            let before = seen.len();
+            self.check_tree(root, tree, &mut seen);
+            let in_order = seen[before..].is_sorted_by(|&a, &b| key(&self.jobs[a].node) < key(&self.jobs[b].node));
+            assert!(in_order, "a tree is in order of time");
+        }
+        assert_eq!(seen.len(), self.len(), "every job is in one tree");
+        let numbers: HashSet<u64> = seen.iter().map(|&s| self.jobs[s].node.seq).collect();
+        assert_eq!(numbers.len(), self.len(), "push numbers are distinct");
+        for &slot in &seen {
+            let job = &self.jobs[slot];
+            assert_eq!(self.slot_of(job.id()), Some(slot));
+            self.check_job(job);
+        }
+        self.check_returns(&seen);
+        self.check_groups(&seen);
+        let of_jobs: usize = seen.iter().map(|&s| self.jobs[s].owned_bytes()).sum();
+        let of_extras: usize = self.extras.values().map(OwnedExtras::owned_bytes).sum();
+        let of_followers: usize = self.followers.values().map(Follower::owned_bytes).sum();
+        assert_eq!(of_jobs + of_extras + of_followers, self.owned_bytes);
+        self.priorities.check(seen.iter().map(|&slot| self.jobs[slot].node.priority));
+        let with_extras = |&&s: &&u32| self.jobs[s].has_extras();
+        assert_eq!(seen.iter().filter(with_extras).count(), self.extras.len());
+        assert!(seen.iter().filter(with_extras).all(|&s| self.extras.contains_key(&self.jobs[s].node.seq)));
+        self.check_expiries(&seen);
+        self.check_followers(&seen);
+        let log = self.rate_log.entries();
+        assert!(log.len() <= MAX_ENTRIES && log.is_sorted_by(|a, b| a.back_at < b.back_at));
+    }
+
+    fn check_expiries(&self, seen: &[u32]) {
+        let expected = seen.iter().map(|&slot| (self.expiry(slot), slot)).filter(|(expiry, _)| *expiry != NEVER);
+        assert_eq!(expected.collect::<BTreeSet<_>>(), self.expiries);
+        for &(expiry, slot) in &self.expiries {
+            let at = expiry.min(MAX_NOW);
+            let is_dead = self.jobs[slot].state(at, &self.settings) == State::Dead;
+            assert!(
+                expiry > at || is_dead && self.has_follower(slot) || self.is_expired(slot, at),
+                "there is something to do then"
+            );
+        }
+    }
+
+    fn check_followers(&self, seen: &[u32]) {
+        let followers: Vec<_> = seen.iter().filter_map(|&slot| self.follower(&self.jobs[slot])).collect();
+        assert_eq!(followers.len(), self.followers.len());
+        assert!(seen.iter().all(|&slot| self.jobs[slot].node.tree != TreeId::Dead || !self.has_follower(slot)));
+    }
+
+    fn check_job(&self, job: &Job) {
+        assert!(job.node.seq < self.next_seq && job.token <= self.last_token);
+        assert!(job.node.time <= MAX_TIME);
+        match job.node.tree {
+            TreeId::Ready => assert!(!job.exhausted()),
+            TreeId::Delayed | TreeId::Upcoming => {
+                assert!(!job.exhausted());
+                assert_eq!(job.delayed_tree(job.node.time), job.node.tree);
+            }
+            TreeId::Claimed | TreeId::ClaimedBackoff => {
+                assert!(!job.exhausted() && job.token > 0);
+                assert_eq!(job.claimed_tree(&self.settings), job.node.tree);
+            }
+            TreeId::ClaimedLast | TreeId::ClaimedRecurring => {
+                assert!(job.exhausted() && job.token > 0);
+                assert_eq!(job.claimed_tree(&self.settings), job.node.tree);
+            }
+            TreeId::Dead => assert!(job.token == 0),
+            TreeId::BackoffDue | TreeId::RecurringDue => panic!("trees of due entries have no jobs"),
+        }
+    }
+
+    fn check_tree(&self, root: u32, tree: TreeId, seen: &mut Vec<u32>) {
+        if root == NIL {
+            return;
+        }
+        let node = &self.jobs[root].node;
+        assert_eq!(node.tree, tree);
+        let Links { left, right, size } = node.links;
+        self.check_tree(left, tree, seen);
+        seen.push(root);
+        self.check_tree(right, tree, seen);
+        let children = [left, right].map(|child| tree::size(&self.jobs, child));
+        assert_eq!(size, children[0] + children[1] + 1);
+        let (light, heavy) = (children[0] + 1, children[1] + 1);
+        assert!(light <= 3 * heavy && heavy <= 3 * light, "balanced");
+        if !tree.is_served() {
+            return;
+        }
+        let children = [left, right].map(|child| tree::best(&self.jobs, child));
+        let best = children.into_iter().fold(root, |a, b| self.order().better(&self.jobs, a, b));
+        assert_eq!(node.best, best);
+    }
+
+    fn check_returns(&self, seen: &[u32]) {
+        let mut expected: Vec<u32> =
+            seen.iter().copied().filter(|&slot| self.jobs[slot].node.tree.second().is_some()).collect();
+        let mut found = Vec::new();
+        for roots in self.all_roots() {
+            self.check_due_entry_trees(roots, self.order(), false, &mut found);
+        }
+        found.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(found, expected);
+        let mut grouped = Vec::new();
+        if let Some(groups) = &self.groups {
+            self.check_due_entry_trees(groups.roots_of_all(), ServingOrder::default(), true, &mut grouped);
+        }
+        grouped.sort_unstable();
+        let with_group = |&slot: &u32| self.jobs[slot].member() != NIL;
+        assert_eq!(self.due_entries.len(), found.len() + grouped.len());
+        assert_eq!(grouped, expected.into_iter().filter(with_group).collect::<Vec<_>>());
+    }
+
+    fn check_due_entry_trees(&self, roots: &Roots, order: ServingOrder, of_all_groups: bool, found: &mut Vec<u32>) {
+        let items = &self.due_entries;
+        for tree in TreeId::OF_DUE_ENTRIES {
+            let all: Vec<u32> = ByTime::of(items, roots[tree], None).map(|(entry, _)| entry).collect();
+            assert!(all.is_sorted_by_key(|&entry| key(&items[entry].node)));
+            for entry in all {
+                let it = &items[entry];
+                let job = &self.jobs[it.job];
+                let due = job.back_at(&self.settings);
+                assert_eq!(key(&it.node), (due, job.node.priority, job.node.seq));
+                assert_eq!((it.deadline, it.of_all_groups), (job.node.time, of_all_groups));
+                assert_eq!((job.node.tree.second(), it.node.tree), (Some(tree), tree));
+                let Links { left, right, .. } = it.node.links;
+                let children = || [left, right].into_iter().filter(|&child| child != NIL);
+                let first = children().map(|child| items[child].first_deadline).min();
+                assert_eq!(it.first_deadline, first.unwrap_or(it.deadline).min(it.deadline));
+                let best = children().fold(entry, |best, child| order.better(items, best, tree::best(items, child)));
+                assert_eq!(it.node.best, best);
+                found.push(it.job);
+            }
+        }
+    }
+}

@@ -1,0 +1,502 @@
+//! The changes of a job. Commands and replicated effects share them. [`Queue::change_job`] checks whether a change is
+//! allowed. The other functions do not check. `at` is the time at which the server ran the command.
+
+use super::effect::JobChange;
+use super::groups::root_mut;
+use super::ids::AutoId;
+use super::job::{Attempt, Job, MAX_ERROR, MAX_WORKER, NewJob, Ttl};
+use super::node::{Roots, State, TreeId};
+use super::query::Part;
+use super::settings::Settings;
+use super::tree::{self, ServingOrder};
+use super::{MAX_TIME, MAX_TOKEN, Millis, Queue};
+use crate::base::chunks::{Chunks, MAX_ITEMS, NIL};
+
+/// Adds one, up to [`MAX_TOKEN`]. A queue with a larger counter could not be loaded.
+fn tick(counter: &mut u64) {
+    *counter = (*counter + 1).min(MAX_TOKEN);
+}
+
+impl Queue {
+    pub(super) fn has_room(&self) -> bool {
+        self.len() < MAX_ITEMS && self.has_push_numbers()
+    }
+
+    /// Whether a push number is left. Only a forged queue has none left.
+    pub(super) fn has_push_numbers(&self) -> bool {
+        self.next_seq < MAX_TOKEN
+    }
+
+    /// Carries out a push. `auto` is the new job's ID if the queue generated it. `same` is the slot of an old job with
+    /// this ID. Without `again`, the new job replaces the old job. With `again`, the state of the old job decides:
+    ///
+    /// - Ready or delayed: the old job gets the payload and the TTL of the push.
+    /// - Claimed: the push waits until the claim ends.
+    /// - Dead: the new job replaces the old job.
+    pub(super) fn enter(&mut self, at: Millis, new: &NewJob<'_>, auto: Option<AutoId>, again: bool, same: Option<u32>) {
+        match same.filter(|_| again).map(|slot| (slot, self.state_of(slot, at))) {
+            Some((slot, State::Claimed)) => return self.follow(slot, new),
+            Some((slot, State::Ready | State::Delayed)) => return self.renew(slot, at, new),
+            _ => {}
+        }
+        if let Some(old) = same {
+            tick(&mut self.counters.replaced);
+            self.count_revoked(old, at);
+        }
+        if let Some(auto) = auto {
+            self.last_id = self.last_id.max(auto);
+        }
+        self.enter_instead(at, new, same);
+    }
+
+    /// Adds a job. If `old` is a slot, first removes the job in this slot.
+    fn enter_instead(&mut self, at: Millis, new: &NewJob<'_>, old: Option<u32>) {
+        self.forget_units(at);
+        // The removal of the only job in a group ends the group's hold. So this function restores the hold of the new
+        // job's group.
+        let held_until = old.and_then(|_| self.held_until(new.group));
+        if let Some(old) = old {
+            self.discard(old, at);
+        }
+        let job = Job::of(&new.record(at, self.next_seq));
+        self.next_seq += 1;
+        tick(&mut self.counters.pushed);
+        let tree = job.due_tree(job.node.time, at);
+        self.update_idle_rate(new.group, at);
+        self.insert(job, new.group, tree);
+        if let Some(until) = held_until {
+            self.hold_group(new.group, until);
+        }
+    }
+
+    /// Applies a change of a job. Returns false, and does nothing, if the job's state does not allow the change, or if
+    /// a value of the change is out of range.
+    pub(super) fn change_job(&mut self, slot: u32, at: Millis, change: JobChange<'_>) -> bool {
+        let (job, state) = (&self.jobs[slot], self.state_of(slot, at));
+        let has_token = job.token != 0;
+        let is_waiting = matches!(state, State::Ready | State::Delayed);
+        let is_time = |time: Millis| time <= MAX_TIME;
+        match change {
+            JobChange::Claim { token, deadline, worker }
+                if state == State::Ready
+                    && (self.last_token + 1..=MAX_TOKEN).contains(&token)
+                    && (at + 1..=MAX_TIME).contains(&deadline)
+                    && worker.len() <= MAX_WORKER =>
+            {
+                self.lease(slot, at, token, deadline, worker);
+            }
+            JobChange::Ack { again } if has_token && again.is_none_or(is_time) => {
+                tick(&mut self.counters.acked);
+                self.count_if_late(slot, at);
+                match again {
+                    None => self.leave(slot, at),
+                    Some(due) => {
+                        self.unlink_for_change(slot, at);
+                        self.begin_again(slot, at, due);
+                    }
+                }
+            }
+            JobChange::Expire { again }
+                if self.is_expired(slot, at)
+                    && again.is_some() == job.recurrence().is_some()
+                    && again.is_none_or(is_time) =>
+            {
+                tick(&mut self.counters.expired);
+                match again {
+                    None => self.leave(slot, at),
+                    Some(due) => {
+                        self.pass(slot, at);
+                        self.begin_again(slot, at, due);
+                    }
+                }
+            }
+            JobChange::Retry { due, attempt, error }
+                if has_token && is_time(due) && error.len() <= MAX_ERROR && job.may_retry(attempt) =>
+            {
+                let has_missed = job.has_missed(at);
+                self.give_back(slot, at, attempt == Attempt::Free, error);
+                if attempt == Attempt::Last {
+                    if !has_missed {
+                        tick(&mut self.counters.missed);
+                    }
+                    self.recur(slot, due);
+                    self.assign_push_number(slot);
+                }
+                self.make_due(slot, at, due);
+            }
+            JobChange::Dead { is_free, error } if has_token && error.len() <= MAX_ERROR => {
+                self.give_back(slot, at, is_free, error);
+                self.end_token(slot);
+                self.put(slot, TreeId::Dead, at);
+                if self.has_follower(slot) {
+                    self.change_job(slot, at, JobChange::Follow);
+                }
+            }
+            JobChange::Follow if state == State::Dead && self.has_follower(slot) => {
+                tick(&mut self.counters.replaced);
+                self.leave(slot, at);
+            }
+            JobChange::Extend { deadline } if state == State::Claimed && (at + 1..=MAX_TIME).contains(&deadline) => {
+                self.unlink(slot);
+                self.put(slot, self.jobs[slot].node.tree, deadline);
+            }
+            JobChange::Reschedule { due, priority } if is_waiting && due.is_none_or(is_time) => {
+                self.reorder(slot, at, due, priority);
+            }
+            JobChange::Revive if state == State::Dead => {
+                tick(&mut self.counters.redriven);
+                self.unlink_for_change(slot, at);
+                self.jobs[slot].attempts = 0;
+                self.jobs[slot].count_ttl_from(at);
+                self.make_due(slot, at, at);
+            }
+            JobChange::Cancel => {
+                tick(&mut self.counters.cancelled);
+                self.count_revoked(slot, at);
+                self.leave(slot, at);
+            }
+            JobChange::Clean if state != State::Claimed => {
+                tick(&mut self.counters.cleaned);
+                self.leave(slot, at);
+            }
+            JobChange::Drop if state == State::Dead => {
+                tick(&mut self.counters.dropped);
+                self.leave(slot, at);
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn lease(&mut self, slot: u32, at: Millis, token: u64, deadline: Millis, worker: &[u8]) {
+        self.pass(slot, at);
+        self.forget_units(at);
+        self.serve_group(slot, at);
+        self.last_token = token;
+        tick(&mut self.counters.claimed);
+        if let Some(rate) = self.settings.rate {
+            self.rate_log.take(rate, at);
+        }
+        let job = &mut self.jobs[slot];
+        job.token = token;
+        job.attempts = job.attempts.saturating_add(1);
+        let (has_extras, tree) = (job.has_extras(), job.claimed_tree(&self.settings));
+        let claimed = if token / 1000 == at { 0 } else { at };
+        if has_extras || claimed != 0 || !worker.is_empty() {
+            self.edit_extras(slot, |extras| {
+                extras.claimed = claimed;
+                extras.set_since(0);
+                extras.set_words(Some(worker), None);
+            });
+        }
+        self.put(slot, tree, deadline);
+    }
+
+    /// Does the part of a NACK that does not depend on the new state of the job.
+    fn give_back(&mut self, slot: u32, at: Millis, is_free: bool, error: &[u8]) {
+        tick(&mut self.counters.nacked);
+        self.count_if_late(slot, at);
+        self.unlink_for_change(slot, at);
+        if is_free {
+            let job = &mut self.jobs[slot];
+            job.attempts = job.attempts.saturating_sub(1);
+            self.wait_since(slot, at);
+        }
+        if !is_free || !error.is_empty() {
+            self.edit_extras(slot, |extras| {
+                if !is_free {
+                    extras.failed = at;
+                }
+                extras.set_words(None, Some(error).filter(|error| !error.is_empty()));
+            });
+        }
+    }
+
+    /// Prepares a recurring job for its next occurrence at `due`. If a push waits behind the job, the job gets the
+    /// payload and the TTL of that push.
+    fn recur(&mut self, slot: u32, due: Millis) {
+        self.jobs[slot].attempts = 0;
+        self.take_on(slot);
+        self.anchor(slot, due);
+    }
+
+    /// After an ACK or the end of the TTL, makes a recurring job wait for its next occurrence. The job must be in no
+    /// tree.
+    fn begin_again(&mut self, slot: u32, at: Millis, due: Millis) {
+        tick(&mut self.counters.recurred);
+        self.wait_since(slot, at);
+        self.recur(slot, due);
+        self.assign_push_number(slot);
+        self.make_due(slot, at, due);
+    }
+
+    /// Gives a waiting job the payload and the TTL of a push with AGAIN, and makes the job's token invalid. The job
+    /// keeps its due time.
+    fn renew(&mut self, slot: u32, at: Millis, new: &NewJob<'_>) {
+        self.change_waiting(slot, at, None, |queue, due| {
+            queue.drop_follower(slot);
+            queue.renew_body(slot, new.ttl.map(|ttl| Ttl::from(due.max(new.due), ttl)), new.payload);
+            queue.end_token(slot);
+        });
+    }
+
+    /// Changes a waiting job, and sets its due time to `due`. If `due` is `None`, the job keeps its due time. Passes
+    /// the resulting due time to `change`.
+    fn change_waiting(&mut self, slot: u32, at: Millis, due: Option<Millis>, change: impl FnOnce(&mut Queue, Millis)) {
+        let job = &self.jobs[slot];
+        // If the lease has expired, the job is due at the deadline, or later ([`Job::back_at`]).
+        let (tree, time) = (job.node.tree, due.unwrap_or(self.due_of(slot, at)));
+        let (is_moved, has_missed) = (due.is_some() || job.is_lease_expired(at), job.has_missed(at));
+        self.pass(slot, at);
+        if has_missed {
+            self.assign_push_number(slot);
+        }
+        change(self, time);
+        let tree = if is_moved { self.jobs[slot].due_tree(time, at) } else { tree };
+        self.put(slot, tree, time);
+    }
+
+    /// Changes the payload and the TTL of a job. The job must be in no tree.
+    pub(super) fn renew_body(&mut self, slot: u32, ttl: Option<Ttl>, payload: &[u8]) {
+        let job = &mut self.jobs[slot];
+        self.owned_bytes -= job.owned_bytes();
+        job.set_payload(payload);
+        job.set_ttl(ttl);
+        self.owned_bytes += job.owned_bytes();
+    }
+
+    /// Carries out RESCHEDULE. The token of an expired lease stays valid.
+    fn reorder(&mut self, slot: u32, at: Millis, due: Option<Millis>, priority: Option<i32>) {
+        self.change_waiting(slot, at, due, |queue, _| {
+            if let Some(due) = due {
+                queue.anchor(slot, due);
+                queue.wait_since(slot, at);
+            }
+            let node = &mut queue.jobs[slot].node;
+            node.priority = priority.unwrap_or(node.priority);
+        });
+    }
+
+    /// Makes the `count` oldest dead letters ready. If `group` is a name, takes only dead letters of this group.
+    pub(super) fn revive_oldest(&mut self, at: Millis, group: Option<&[u8]>, count: u64) {
+        for _ in 0..count {
+            let slot = self.oldest_dead_letter(group.map(|name| self.roots_of(name)), at);
+            if slot == NIL {
+                return;
+            }
+            self.change_job(slot, at, JobChange::Revive);
+        }
+    }
+
+    /// Carries out CONFIG. O(1). If AGING or ORDERED changes, O(n), because the trees store the serving order. If
+    /// BACKOFF or JITTER changes, O(m log n) with m claimed jobs.
+    pub(super) fn set(&mut self, at: Millis, settings: Settings) {
+        let mut claimed: Vec<u32> = Vec::new();
+        if settings.backoffs() != self.settings.backoffs() {
+            let trees = [TreeId::Claimed, TreeId::ClaimedBackoff].into_iter().flat_map(|id| self.trees(None, id));
+            let slots = trees.flat_map(|tree| tree.list(Part::All, at, None)).map(|(_, slot)| slot);
+            // A job that is ready after its lease has expired stays ready, whatever the new BACKOFF is.
+            let (ready, others): (Vec<_>, _) = slots.partition(|&slot| self.state_of(slot, at) == State::Ready);
+            ready.into_iter().for_each(|slot| self.reorder(slot, at, None, None));
+            claimed = others;
+            claimed.iter().for_each(|&slot| self.unlink(slot));
+        }
+        let old = std::mem::replace(&mut self.settings, settings);
+        match settings.rate {
+            None => self.rate_log.clear(),
+            Some(rate) if old.rate != settings.rate => self.rate_log.adopt(rate, at),
+            Some(_) => {}
+        }
+        let order = self.order();
+        if old.order() != order {
+            self.rerank(self.roots, order);
+        }
+        for &slot in &claimed {
+            let (tree, deadline) = (self.jobs[slot].claimed_tree(&settings), self.jobs[slot].node.time);
+            self.link(slot, tree, deadline);
+        }
+        if self.groups.is_some() || settings.concern_groups() {
+            self.adopt_in_groups(at, &old);
+        }
+        for slot in claimed {
+            self.update_group_times_of(self.jobs[slot].member());
+        }
+    }
+
+    /// Updates the trees of a group after a change of the serving order. O(n).
+    pub(super) fn rerank(&mut self, roots: Roots, order: ServingOrder) {
+        roots.of_jobs().for_each(|root| tree::rerank(&mut self.jobs, root, order));
+        TreeId::OF_DUE_ENTRIES.into_iter().for_each(|tree| tree::rerank(&mut self.due_entries, roots[tree], order));
+    }
+
+    /// If the queue is ORDERED, gives a recurring job a new push number for its next occurrence.
+    fn assign_push_number(&mut self, slot: u32) {
+        if self.settings.ordered && self.has_push_numbers() {
+            let earlier = std::mem::replace(&mut self.jobs[slot].node.seq, self.next_seq);
+            self.extras.remove(&earlier).map(|extras| self.extras.insert(self.next_seq, extras));
+            self.followers.remove(&earlier).map(|follower| self.followers.insert(self.next_seq, follower));
+            self.next_seq += 1;
+        }
+    }
+
+    /// Sets the due time of the job to `due`, and makes its token invalid.
+    fn make_due(&mut self, slot: u32, at: Millis, due: Millis) {
+        self.end_token(slot);
+        self.put(slot, self.jobs[slot].due_tree(due, at), due);
+    }
+
+    /// Notes that the job has waited since `at`. If the job has waited since its push, stores nothing.
+    fn wait_since(&mut self, slot: u32, at: Millis) {
+        let job = &self.jobs[slot];
+        let since = if at > job.created() { at } else { 0 };
+        if since != 0 || job.has_extras() {
+            self.edit_extras(slot, |extras| extras.set_since(since));
+        }
+    }
+
+    /// Removes the token of a job. First copies the time of the claim from the token to `Extras::claimed`.
+    fn end_token(&mut self, slot: u32) {
+        let job = &self.jobs[slot];
+        if job.token != 0 {
+            let claimed = job.claimed(self.extras(job));
+            self.jobs[slot].token = 0;
+            self.edit_extras(slot, |extras| extras.claimed = claimed);
+        }
+    }
+
+    fn anchor(&mut self, slot: u32, due: Millis) {
+        let job = &mut self.jobs[slot];
+        if let (true, Some(timing)) = (job.recurrence().is_some(), &mut job.timing) {
+            timing.recurrence.anchor = due;
+        }
+        job.count_ttl_from(due);
+    }
+
+    /// Removes a job from its trees before a change. After the change, the caller adds the job to a tree with
+    /// [`put`](Self::put). If the job's lease has expired, counts the expired lease, and stores the deadline as the
+    /// time of the last failure.
+    fn unlink_for_change(&mut self, slot: u32, at: Millis) {
+        self.unlink(slot);
+        if self.count_expired_lease(slot, at) {
+            let deadline = self.jobs[slot].node.time;
+            self.edit_extras(slot, |extras| extras.failed = deadline);
+        }
+    }
+
+    /// Calls [`unlink_for_change`](Self::unlink_for_change). If a recurring job has no attempt left and its lease has
+    /// expired, also moves the job to its next due time (EVERY). ACK and NACK call only `unlink_for_change`, because
+    /// they end the attempt themselves.
+    fn pass(&mut self, slot: u32, at: Millis) {
+        let next = self.jobs[slot].has_missed(at).then(|| self.due_of(slot, at));
+        self.unlink_for_change(slot, at);
+        if let Some(next) = next {
+            self.recur(slot, next);
+        }
+    }
+
+    fn count_expired_lease(&mut self, slot: u32, at: Millis) -> bool {
+        let job = &self.jobs[slot];
+        let (has_lapsed, has_missed) = (job.is_lease_expired(at), job.has_missed(at));
+        if has_lapsed {
+            tick(&mut self.counters.expired_leases);
+        }
+        if has_missed {
+            tick(&mut self.counters.missed);
+        }
+        has_lapsed
+    }
+
+    /// Counts a revoked claim if the job is claimed. Must be called before the job is replaced or cancelled.
+    fn count_revoked(&mut self, slot: u32, at: Millis) {
+        if self.state_of(slot, at) == State::Claimed {
+            tick(&mut self.counters.revoked);
+        }
+    }
+
+    /// Counts an ACK or NACK that comes after the lease has expired.
+    fn count_if_late(&mut self, slot: u32, at: Millis) {
+        if self.state_of(slot, at) != State::Claimed {
+            tick(&mut self.counters.late);
+        }
+    }
+
+    pub(super) fn slot_of(&self, id: &[u8]) -> Option<u32> {
+        self.index.find(self.index.hash(id), |slot| self.jobs[slot].id() == id)
+    }
+
+    fn hash_of(&self, slot: u32) -> u32 {
+        self.index.hash(self.jobs[slot].id())
+    }
+
+    /// Adds a job. Its ID and its push number must be new.
+    pub(super) fn insert(&mut self, job: Job, group: &[u8], tree: TreeId) -> u32 {
+        self.owned_bytes += job.owned_bytes();
+        let time = job.node.time;
+        let slot = self.jobs.push(job);
+        self.index.insert(self.hash_of(slot), slot);
+        self.join_group(slot, group);
+        self.put(slot, tree, time);
+        slot
+    }
+
+    /// Removes a job. If a push with AGAIN waits for the end of the job's run, the push becomes a job.
+    fn leave(&mut self, slot: u32, at: Millis) {
+        let Some(follower) = self.take_follower(slot).filter(|_| self.has_push_numbers()) else {
+            return self.discard(slot, at);
+        };
+        let id: Box<[u8]> = self.jobs[slot].id().into();
+        let mut new = follower.job(&id);
+        new.due = new.due.max(at);
+        self.enter_instead(at, &new, Some(slot));
+    }
+
+    /// Removes a job, and the push that waits behind it. The job in the last slot moves to the free slot, so slots that
+    /// the caller has stored become invalid.
+    fn discard(&mut self, slot: u32, at: Millis) {
+        self.count_expired_lease(slot, at);
+        self.drop_extras(slot);
+        self.unlink(slot);
+        self.drop_follower(slot);
+        self.owned_bytes -= self.jobs[slot].owned_bytes();
+        self.leave_group(slot);
+        self.index.remove(self.hash_of(slot), slot);
+        if let Some(from) = self.jobs.remove(slot) {
+            self.index.renumber(self.hash_of(slot), from, slot);
+            self.renumber_member(slot);
+            self.renumber_return(slot);
+            self.renumber_expiry(from, slot);
+            self.change_tree(slot, |jobs, root, _| tree::renumber(jobs, root, from, slot));
+        }
+    }
+
+    /// Adds a job to a tree. The job must be in no tree.
+    fn put(&mut self, slot: u32, tree: TreeId, time: Millis) {
+        self.link(slot, tree, time);
+        self.update_group_times_of(self.jobs[slot].member());
+    }
+
+    fn link(&mut self, slot: u32, tree: TreeId, time: Millis) {
+        let node = &mut self.jobs[slot].node;
+        (node.tree, node.time) = (tree, time);
+        self.priorities.enter(node.priority);
+        self.change_tree(slot, |jobs, root, order| tree::insert(jobs, root, slot, order));
+        self.link_member(slot);
+        self.link_due_entry(slot);
+        self.link_expiry(slot);
+    }
+
+    fn unlink(&mut self, slot: u32) {
+        self.priorities.leave(self.jobs[slot].node.priority);
+        self.unlink_due_entry(slot);
+        self.unlink_expiry(slot);
+        self.change_tree(slot, |jobs, root, order| tree::remove(jobs, root, slot, order));
+        self.unlink_member(slot);
+    }
+
+    /// Changes the tree of a job. `change` gets the root of the tree and returns the new root.
+    fn change_tree(&mut self, slot: u32, change: impl FnOnce(&mut Chunks<Job>, u32, ServingOrder) -> u32) {
+        let (order, job) = (self.order(), &self.jobs[slot]);
+        let root = root_mut(&mut self.roots, self.groups.as_deref_mut(), Some(job.member()), job.node.tree);
+        *root = change(&mut self.jobs, *root, order);
+    }
+}

@@ -1,0 +1,361 @@
+//! A tree of jobs, ordered by time. Among all jobs up to a time, the tree also finds the one to serve first.
+//!
+//! The tree is weight-balanced (Nievergelt and Reingold 1973, with the parameters of Hirai and Yamamoto 2011). The key
+//! is `(time, priority, seq)`. The links are in the items. Each item stores *aggregates* of its subtree: the size, and
+//! the *best* item, which is the one to serve first. An item of [`due_entries`](super::due_entries) also stores the
+//! earliest deadline of its subtree.
+//!
+//! One walk down the tree splits the items with `time <= now` into O(log n) items and whole subtrees. Their aggregates
+//! give the number of all these items, and the best one. So no job has to move when it becomes due.
+//!
+//! The depth is below 2.5 × log2(n), at most 80, so recursion is safe.
+
+use super::Millis;
+use super::node::{JobNode, Links, OrderKey, key};
+use crate::base::chunks::NIL;
+use std::ops::IndexMut;
+
+/// The maximum ratio of the weights of two siblings.
+const DELTA: u64 = 3;
+/// A single rotation suffices if the inner grandchild's weight is less than `GAMMA` times the outer grandchild's
+/// weight. Otherwise, a double rotation is needed.
+const GAMMA: u64 = 2;
+
+/// An item of a tree: a `Job`, a `Group`, a `Member` or a `DueEntry`.
+pub(super) trait Item: Sized + 'static {
+    fn node(&self) -> &JobNode;
+    fn node_mut(&mut self) -> &mut JobNode;
+
+    /// Returns the slot of this item's job. `number` is the item's index in [`Items`].
+    fn job(&self, number: u32) -> u32 {
+        number
+    }
+
+    /// Returns the earliest deadline of the subtree, or 0 if items of this type do not store it.
+    fn first_deadline(&self) -> Millis {
+        0
+    }
+
+    /// Whether trees with items of this type can store the serving order.
+    const SERVED: bool = true;
+
+    /// Whether the tree of this item stores the serving order: each item stores which item of its subtree is served
+    /// first.
+    fn is_served(&self) -> bool {
+        Self::SERVED
+    }
+
+    /// Updates the aggregates of `root` from its children, except the size and the best item. Returns whether these
+    /// aggregates changed.
+    fn gather(_items: &mut impl Items<Self>, _root: u32) -> bool {
+        false
+    }
+}
+
+pub(super) trait Items<T>: IndexMut<u32, Output = T> {}
+
+impl<T, I: IndexMut<u32, Output = T>> Items<T> for I {}
+
+/// The order in which claims take ready jobs: by priority, due time and push number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct ServingOrder {
+    /// AGING: waiting for `aging` ms counts as much as one step of priority. If 0, priority always comes first.
+    pub aging: Millis,
+    /// ORDERED: push numbers alone determine the order.
+    pub by_push: bool,
+}
+
+pub(super) type Rank = (i128, Millis, u64);
+
+impl ServingOrder {
+    pub fn rank(self, node: &JobNode) -> Rank {
+        if self.by_push {
+            return (0, 0, node.seq);
+        }
+        let rank = if self.aging == 0 {
+            i128::from(node.priority)
+        } else {
+            i128::from(node.time) + i128::from(node.priority) * i128::from(self.aging)
+        };
+        (rank, node.time, node.seq)
+    }
+
+    /// Whether `a` is served before `b`. For most queues, this function is faster than a comparison of ranks.
+    pub fn is_before(self, a: &JobNode, b: &JobNode) -> bool {
+        if self.by_push {
+            a.seq < b.seq
+        } else if self.aging == 0 {
+            (a.priority, a.time, a.seq) < (b.priority, b.time, b.seq)
+        } else {
+            self.rank(a) < self.rank(b)
+        }
+    }
+
+    /// Of two jobs, returns the one to serve first. Each may be `NIL`.
+    pub fn better<T: Item>(self, jobs: &impl Items<T>, a: u32, b: u32) -> u32 {
+        if a == NIL || a == b {
+            b
+        } else if b == NIL || self.is_before(jobs[a].node(), jobs[b].node()) {
+            a
+        } else {
+            b
+        }
+    }
+}
+
+fn links<T: Item>(items: &impl Items<T>, root: u32) -> Links {
+    items[root].node().links
+}
+
+fn links_mut<T: Item>(items: &mut impl Items<T>, root: u32) -> &mut Links {
+    &mut items[root].node_mut().links
+}
+
+pub(super) fn size<T: Item>(items: &impl Items<T>, root: u32) -> u32 {
+    if root == NIL { 0 } else { links(items, root).size }
+}
+
+/// Returns the best item of a tree that stores the serving order.
+pub(super) fn best<T: Item>(items: &impl Items<T>, root: u32) -> u32 {
+    debug_assert!(root == NIL || items[root].is_served(), "nobody keeps it");
+    if root == NIL { NIL } else { items[root].node().best }
+}
+
+fn weight<T: Item>(items: &impl Items<T>, root: u32) -> u64 {
+    u64::from(size(items, root)) + 1
+}
+
+/// Updates the aggregates of `root`, but not its size, from its children. Returns whether the ancestors need an update.
+fn refresh<T: Item>(items: &mut impl Items<T>, root: u32, order: ServingOrder) -> bool {
+    if !T::SERVED || !items[root].is_served() {
+        return T::gather(items, root);
+    }
+    let Links { left, right, .. } = links(items, root);
+    let children = order.better(items, best(items, left), best(items, right));
+    let best = order.better(items, root, children);
+    let was = std::mem::replace(&mut items[root].node_mut().best, best);
+    T::gather(items, root) || best != was
+}
+
+/// Updates the aggregates of `root` after `slot` was added to its subtree. Does the same as [`refresh`], at a lower
+/// cost. Returns whether the ancestors need an update.
+fn entered<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, order: ServingOrder) -> bool {
+    if !T::SERVED {
+        return T::gather(items, root);
+    }
+    let best = items[root].node().best;
+    let is_better = items[root].is_served() && order.better(items, slot, best) != best;
+    if is_better {
+        items[root].node_mut().best = slot;
+    }
+    T::gather(items, root) || is_better
+}
+
+/// Inserts an item. Returns the new root. O(log n).
+pub(super) fn insert<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, order: ServingOrder) -> u32 {
+    *links_mut(items, slot) = Links::ALONE;
+    refresh(items, slot, order);
+    let key = key(items[slot].node());
+    put(items, root, (slot, key), order, &mut true)
+}
+
+/// Inserts an item into the subtree of `root`. Returns the new root. The caller passes `has_changed` as true. The
+/// function sets it to false if the ancestors of `root` need an update of their sizes only.
+fn put<T: Item>(
+    items: &mut impl Items<T>,
+    root: u32,
+    item: (u32, OrderKey),
+    order: ServingOrder,
+    has_changed: &mut bool,
+) -> u32 {
+    let (slot, wanted) = item;
+    if root == NIL {
+        return slot;
+    }
+    let Links { left, right, .. } = links(items, root);
+    let is_left = wanted < key(items[root].node());
+    let child = put(items, if is_left { left } else { right }, item, order, has_changed);
+    let links = links_mut(items, root);
+    *(if is_left { &mut links.left } else { &mut links.right }) = child;
+    links.size += 1;
+    *has_changed = *has_changed && entered(items, root, slot, order);
+    balance(items, root, child, order)
+}
+
+/// Removes an item from the tree. Returns the new root. O(log n).
+pub(super) fn remove<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, order: ServingOrder) -> u32 {
+    let key = key(items[slot].node());
+    take(items, root, (slot, key), order, &mut true)
+}
+
+/// Removes an item from the subtree of `root`. Returns the new root. The caller passes `has_changed` as true. The
+/// function sets it to false if the ancestors of `root` need an update of their sizes only.
+fn take<T: Item>(
+    items: &mut impl Items<T>,
+    root: u32,
+    item: (u32, OrderKey),
+    order: ServingOrder,
+    has_changed: &mut bool,
+) -> u32 {
+    let (slot, wanted) = item;
+    debug_assert_ne!(root, NIL, "what is taken out is there");
+    if root == NIL {
+        return NIL;
+    }
+    let Links { left, right, .. } = links(items, root);
+    if root == slot {
+        return join(items, left, right, order);
+    }
+    let is_left = wanted < key(items[root].node());
+    let child = take(items, if is_left { left } else { right }, item, order, has_changed);
+    let links = links_mut(items, root);
+    *(if is_left { &mut links.left } else { &mut links.right }) = child;
+    links.size -= 1;
+    let was_best = T::SERVED && items[root].node().best == slot;
+    *has_changed = *has_changed && if was_best { refresh(items, root, order) } else { T::gather(items, root) };
+    balance(items, root, child, order)
+}
+
+/// Joins the two children of a removed item. Returns the new root.
+fn join<T: Item>(items: &mut impl Items<T>, left: u32, right: u32, order: ServingOrder) -> u32 {
+    if left == NIL {
+        return right;
+    }
+    if right == NIL {
+        return left;
+    }
+    // The new root comes from the heavier side, so at most one rotation is needed.
+    let (root, left, right) = if size(items, left) > size(items, right) {
+        let root = last(items, left);
+        (root, remove(items, left, root, order), right)
+    } else {
+        let root = first(items, right);
+        (root, left, remove(items, right, root, order))
+    };
+    let links = links_mut(items, root);
+    (links.left, links.right) = (left, right);
+    update(items, root, order);
+    balance(items, root, left, order)
+}
+
+/// Updates all aggregates of `root` from its children.
+fn update<T: Item>(items: &mut impl Items<T>, root: u32, order: ServingOrder) {
+    let Links { left, right, .. } = links(items, root);
+    links_mut(items, root).size = size(items, left) + size(items, right) + 1;
+    refresh(items, root, order);
+}
+
+/// Balances a tree after its `child` gained or lost an item. Returns the new root. The function reads the other child
+/// only if it rotates, because in a large tree that child is probably not in the CPU's cache.
+fn balance<T: Item>(items: &mut impl Items<T>, root: u32, child: u32, order: ServingOrder) -> u32 {
+    let Links { left, right, size } = links(items, root);
+    let near = weight(items, child);
+    let far = u64::from(size) + 1 - near;
+    if near <= DELTA * far && far <= DELTA * near {
+        return root;
+    }
+    let is_right_heavy = (child == right) == (near > far);
+    let heavy = if is_right_heavy { right } else { left };
+    let Links { left: inner, right: outer, .. } = links(items, heavy);
+    let (inner, outer) = if is_right_heavy { (inner, outer) } else { (outer, inner) };
+    if weight(items, inner) >= GAMMA * weight(items, outer) {
+        let up = rotate(items, heavy, !is_right_heavy, order);
+        let links = links_mut(items, root);
+        *(if is_right_heavy { &mut links.right } else { &mut links.left }) = up;
+    }
+    rotate(items, root, is_right_heavy, order)
+}
+
+/// Rotates to the left or to the right: replaces `root` with one of its children. Returns this child.
+fn rotate<T: Item>(items: &mut impl Items<T>, root: u32, is_left: bool, order: ServingOrder) -> u32 {
+    let Links { left, right, size } = links(items, root);
+    let up = if is_left { right } else { left };
+    let raised = links_mut(items, up);
+    raised.size = size;
+    let inner = std::mem::replace(if is_left { &mut raised.left } else { &mut raised.right }, root);
+    let lowered = links_mut(items, root);
+    *(if is_left { &mut lowered.right } else { &mut lowered.left }) = inner;
+    // The subtree of `up` now has the same items as the subtree of `root` before.
+    items[up].node_mut().best = items[root].node().best;
+    update(items, root, order);
+    T::gather(items, up);
+    up
+}
+
+/// Updates all subtrees after a change of the serving order. O(n).
+pub(super) fn rerank<T: Item>(items: &mut impl Items<T>, root: u32, order: ServingOrder) {
+    if root != NIL {
+        let Links { left, right, .. } = links(items, root);
+        rerank(items, left, order);
+        rerank(items, right, order);
+        refresh(items, root, order);
+    }
+}
+
+/// Updates the aggregates of `slot` and of its ancestors in the subtree `root`, after the item in `slot` changed.
+/// `wanted` is the item's order key, which did not change. Returns whether the aggregates of `root` changed. O(log n).
+pub(super) fn changed<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, wanted: OrderKey) -> bool {
+    if root != slot {
+        if root == NIL {
+            return false;
+        }
+        let Links { left, right, .. } = links(items, root);
+        let child = if wanted < key(items[root].node()) { left } else { right };
+        if !changed(items, child, slot, wanted) {
+            return false;
+        }
+    }
+    T::gather(items, root)
+}
+
+/// Replaces all references to slot `from` with `to`, after the item has moved. Returns the new root. O(log n).
+pub(super) fn renumber<T: Item>(items: &mut impl Items<T>, root: u32, from: u32, to: u32) -> u32 {
+    let wanted = key(items[to].node());
+    let rename = |number: &mut u32| {
+        if *number == from {
+            *number = to;
+        }
+    };
+    let (mut at, mut new_root) = (root, root);
+    rename(&mut new_root);
+    while at != from && at != NIL {
+        let is_left = wanted < key(items[at].node());
+        let node = items[at].node_mut();
+        rename(&mut node.best);
+        let child = if is_left { &mut node.links.left } else { &mut node.links.right };
+        at = *child;
+        rename(child);
+    }
+    rename(&mut items[to].node_mut().best);
+    new_root
+}
+
+/// Returns the item with this key, or `NIL`.
+pub(super) fn find<T: Item>(items: &impl Items<T>, mut root: u32, wanted: OrderKey) -> u32 {
+    while root != NIL {
+        let node = items[root].node();
+        root = match wanted.cmp(&key(node)) {
+            std::cmp::Ordering::Less => node.links.left,
+            std::cmp::Ordering::Equal => return root,
+            std::cmp::Ordering::Greater => node.links.right,
+        };
+    }
+    NIL
+}
+
+pub(super) fn first<T: Item>(items: &impl Items<T>, mut root: u32) -> u32 {
+    while root != NIL && links(items, root).left != NIL {
+        root = links(items, root).left;
+    }
+    root
+}
+
+pub(super) fn last<T: Item>(items: &impl Items<T>, mut root: u32) -> u32 {
+    while root != NIL && links(items, root).right != NIL {
+        root = links(items, root).right;
+    }
+    root
+}
+
+#[cfg(test)]
+mod tests;

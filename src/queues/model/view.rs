@@ -1,0 +1,258 @@
+//! Reads of a queue: ZQ.GET, ZQ.PEEK, and the number of jobs in a state.
+//!
+//! The queue has trees of the jobs without a group. [`groups`](super::groups) has trees of the jobs with a group. A
+//! query about all jobs reads both.
+
+use super::job::{Extras, Job, Record, Ttl};
+use super::node::{JobNode, OrderKey, Roots, State, TreeId};
+use super::query::{self, ByRank, ByTime, JobItems, JobTree, Part, merge};
+use super::{MAX_NOW, Millis, Queue, tree};
+use crate::base::chunks::NIL;
+
+/// PEEK with AFTER searches at most this number of ready jobs for the job with the given ID.
+pub(super) const MOST_PASSED: usize = 500;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AfterError {
+    /// No job with the given ID is in the requested state and group.
+    NotInState,
+    /// The job with this ID is ready, but at least `MOST_PASSED` ready jobs come before it in the serving order.
+    TooFar,
+}
+
+/// The jobs in a state, of one group or of all groups.
+#[derive(Clone, Copy, Debug)]
+pub struct JobFilter<'g> {
+    pub state: State,
+    /// `None` selects all groups. The empty name selects the jobs without a group.
+    pub group: Option<&'g [u8]>,
+}
+
+#[cfg(test)]
+impl From<State> for JobFilter<'_> {
+    fn from(state: State) -> Self {
+        JobFilter { state, group: None }
+    }
+}
+
+impl Queue {
+    /// Returns the number of jobs in a state at `now`. O(log n).
+    pub fn count(&self, now: Millis, state: State) -> u64 {
+        self.count_of(None, now.min(MAX_NOW), state)
+    }
+
+    /// Returns the number of jobs in a state. If `group` is `None`, counts the jobs of all groups.
+    pub(super) fn count_of(&self, group: Option<&Roots>, now: Millis, state: State) -> u64 {
+        let count = self.parts(group, state).map(|(tree, part)| tree.count(part, now)).sum::<u64>();
+        match state {
+            State::Delayed => {
+                count - self.count_in(group, &[TreeId::ClaimedBackoff, TreeId::ClaimedRecurring], Part::After, now)
+            }
+            _ => count,
+        }
+    }
+
+    /// Returns how many jobs of `trees` have a time in `part`. If `group` is `None`, counts the jobs of all groups.
+    pub(super) fn count_in(&self, group: Option<&Roots>, trees: &[TreeId], part: Part, now: Millis) -> u64 {
+        let trees = trees.iter().flat_map(|&id| self.trees(group, id));
+        trees.map(|tree| tree.count(part, now)).sum()
+    }
+
+    /// Returns the number of jobs in the trees with this `id`. Counts the jobs of groups and all other jobs. O(1).
+    pub(super) fn count_all(&self, id: TreeId) -> u64 {
+        let grouped = self.groups.as_deref().map_or(0, |groups| groups.count_all(id));
+        u64::from(tree::size(&self.jobs, self.roots[id]) + grouped)
+    }
+
+    pub(super) fn state_of(&self, slot: u32, now: Millis) -> State {
+        self.jobs[slot].state(now, &self.settings)
+    }
+
+    pub(super) fn tree(&self, roots: &Roots, id: TreeId) -> JobTree<'_> {
+        let items =
+            if id.is_of_due_entries() { JobItems::DueEntries(&self.due_entries) } else { JobItems::Jobs(&self.jobs) };
+        JobTree { items, root: roots[id] }
+    }
+
+    /// Returns the tree `id` of one group. If `group` is `None`, returns the trees with the jobs of the whole queue:
+    /// one for the jobs without a group, and one for the jobs with a group if there are any.
+    pub(super) fn trees(&self, group: Option<&Roots>, id: TreeId) -> impl Iterator<Item = JobTree<'_>> + use<'_> {
+        let groups = self.groups.as_deref().filter(|_| group.is_none());
+        let own = self.tree(group.unwrap_or(&self.roots), id);
+        std::iter::once(own).chain(groups.map(|groups| groups.tree_of_all(id, &self.due_entries)))
+    }
+
+    /// Returns the trees with jobs in a state, and the part of each tree that contains these jobs ([`query::parts`]).
+    /// If `group` is `None`, searches the trees of all groups.
+    pub(super) fn parts(
+        &self,
+        group: Option<&Roots>,
+        state: State,
+    ) -> impl Iterator<Item = (JobTree<'_>, Part)> + use<'_> {
+        let parts = query::parts(state).iter();
+        let own = *group.unwrap_or(&self.roots);
+        let grouped = self.groups.as_deref().filter(|_| group.is_none()).into_iter();
+        let grouped = grouped.flat_map(move |groups| {
+            let tree = move |id| groups.tree_of_all(id, &self.due_entries);
+            parts.clone().map(move |&(id, part)| (tree(id), part))
+        });
+        query::parts(state)
+            .iter()
+            .map(move |&(id, part)| (self.tree(&own, id), part))
+            .chain(grouped)
+            .filter(|(tree, _)| tree.root != NIL)
+    }
+
+    /// Returns the earliest time of an item in a tree. If `group` is `None`, searches the trees of all groups.
+    pub(super) fn first_time(&self, group: Option<&Roots>, id: TreeId) -> Option<Millis> {
+        self.trees(group, id).filter_map(|tree| Some(tree.first()?.0.0)).min()
+    }
+
+    /// Returns the earliest item time for which `holds` is true. If `holds` is true for a time, it must be true for all
+    /// later times. If `group` is `None`, searches the trees of all groups.
+    pub(super) fn first_where(
+        &self,
+        group: Option<&Roots>,
+        id: TreeId,
+        holds: impl Fn(Millis) -> bool,
+    ) -> Option<Millis> {
+        self.trees(group, id).filter_map(|tree| tree.first_where(&holds)).min()
+    }
+
+    /// Returns the oldest dead letter, or `NIL`. If `group` is `None`, searches all groups.
+    pub(super) fn oldest_dead_letter(&self, group: Option<&Roots>, now: Millis) -> u32 {
+        let firsts = self.parts(group, State::Dead).filter_map(|(tree, part)| Some((tree.first()?, part)));
+        // A job in `ClaimedLast` is a dead letter only after its deadline.
+        let dead = firsts.filter(|&(((time, ..), _), part)| part == Part::All || time <= now);
+        dead.map(|(first, _)| first).min().map_or(NIL, |(_, slot)| slot)
+    }
+
+    /// Returns the data of a job at `now`. O(1) expected.
+    pub fn get(&self, now: Millis, id: &[u8]) -> Option<Record<'_>> {
+        let slot = self.slot_of(id)?;
+        Some(self.view(now.min(MAX_NOW), &self.jobs[slot]))
+    }
+
+    /// Returns the payload of the push that waits behind the job with this ID (AGAIN). O(log n).
+    pub fn again(&self, id: &[u8]) -> Option<&[u8]> {
+        let slot = self.slot_of(id)?;
+        Some(self.follower(&self.jobs[slot])?.payload)
+    }
+
+    /// Returns the data of a job at `now`.
+    pub(super) fn view<'a>(&'a self, now: Millis, job: &'a Job) -> Record<'a> {
+        let stored = self.record(job);
+        let state = job.state(now, &self.settings);
+        let expires = job.expires(now, &self.settings).filter(|_| state != State::Dead).unwrap_or(0);
+        let failed = if job.is_lease_expired(now) { stored.time } else { stored.extras.failed };
+        Record {
+            state,
+            time: job.due(now, &self.settings),
+            attempts: if job.has_missed(now) { 0 } else { stored.attempts },
+            ttl: stored.ttl.map(|ttl| Ttl { expires, ..ttl }),
+            extras: Extras { claimed: job.claimed(stored.extras), failed, ..stored.extras },
+            ..stored
+        }
+    }
+
+    pub(super) fn record<'a>(&'a self, job: &'a Job) -> Record<'a> {
+        Record {
+            id: job.id(),
+            group: self.group_name(job),
+            payload: job.payload(),
+            state: job.node.tree.states().0,
+            time: job.node.time,
+            priority: job.node.priority,
+            seq: job.node.seq,
+            token: job.token,
+            attempts: job.attempts,
+            max_attempts: job.max_attempts,
+            recurrence: job.recurrence(),
+            created: job.created(),
+            ttl: job.ttl(),
+            extras: self.extras(job),
+        }
+    }
+
+    pub(super) fn group_name(&self, job: &Job) -> &[u8] {
+        self.groups.as_ref().map_or(b"", |groups| groups.name_of(job.member()))
+    }
+
+    /// Lists the jobs in a state: ready jobs in serving order, delayed jobs by due time, claimed jobs by deadline, dead
+    /// letters by the time at which they became dead letters. O(log n) per job.
+    pub fn peek(&self, now: Millis, which: JobFilter<'_>) -> Box<dyn Iterator<Item = Record<'_>> + '_> {
+        let now = now.min(MAX_NOW);
+        let slots = match which.state {
+            State::Ready => self.in_serving_order(now, which.group),
+            _ => self.in_time_order(now, which, None),
+        };
+        Box::new(slots.map(move |slot| self.view(now, &self.jobs[slot])))
+    }
+
+    /// Continues the list of [`peek`](Self::peek) after the job with this ID. O(log n).
+    ///
+    /// If priorities, groups or ORDERED determine the serving order, no tree gives the position of a ready job. In this
+    /// case, searches the first `MOST_PASSED` ready jobs for the job.
+    pub fn peek_after(
+        &self,
+        now: Millis,
+        which: JobFilter<'_>,
+        id: &[u8],
+    ) -> Result<Box<dyn Iterator<Item = Record<'_>> + '_>, AfterError> {
+        let now = now.min(MAX_NOW);
+        let JobFilter { state, group } = which;
+        let is_in = |job: &Job| group.is_none_or(|group| self.group_name(job) == group);
+        let slot = self.slot_of(id).filter(|&slot| self.state_of(slot, now) == state && is_in(&self.jobs[slot]));
+        let slot = slot.ok_or(AfterError::NotInState)?;
+        let mut slots;
+        if state == State::Ready && !self.is_served_by_time(group) {
+            slots = self.in_serving_order(now, group);
+            if !slots.by_ref().take(MOST_PASSED).any(|other| other == slot) {
+                return Err(AfterError::TooFar);
+            }
+        } else {
+            let JobNode { priority, seq, .. } = self.jobs[slot].node;
+            slots = self.in_time_order(now, which, Some((self.due_of(slot, now), priority, seq)));
+        }
+        Ok(Box::new(slots.map(move |slot| self.view(now, &self.jobs[slot]))))
+    }
+
+    /// Whether the due times alone determine the serving order of a group, or of all jobs if `group` is `None`.
+    fn is_served_by_time(&self, group: Option<&[u8]>) -> bool {
+        (group.is_some() || self.group_count() <= 1) && !self.order().by_push && self.priorities.are_one()
+    }
+
+    fn in_serving_order(&self, now: Millis, group: Option<&[u8]>) -> Box<dyn Iterator<Item = u32> + '_> {
+        match (group, self.groups.as_deref()) {
+            (Some(name), _) => Box::new(self.by_rank(self.roots_of(name), now)),
+            (None, None) => Box::new(self.by_rank(&self.roots, now)),
+            (None, Some(groups)) => Box::new(self.in_turns(groups, now)),
+        }
+    }
+
+    /// Lists the jobs in a state, ordered by time. The list begins after the order key `behind`. The time of a job is
+    /// its due time, its deadline, or the time at which it became a dead letter. O(log n) per job.
+    pub(super) fn in_time_order<'a>(
+        &'a self,
+        now: Millis,
+        which: JobFilter<'_>,
+        behind: Option<OrderKey>,
+    ) -> Box<dyn Iterator<Item = u32> + 'a> {
+        let group = which.group.map(|name| self.roots_of(name));
+        let lists = self.parts(group, which.state).map(|(tree, part)| tree.list(part, now, behind));
+        Box::new(merge(lists).map(|(_, slot)| slot))
+    }
+
+    /// Lists the ready jobs of one group in serving order.
+    pub(super) fn by_rank(&self, roots: &Roots, now: Millis) -> ByRank<'_> {
+        ByRank::of(self.parts(Some(roots), State::Ready), now, self.order())
+    }
+
+    /// Lists the slots of all jobs, in an order that is the same on each replica.
+    pub(super) fn slots(&self) -> impl Iterator<Item = u32> {
+        self.all_roots()
+            .flat_map(Roots::of_jobs)
+            .flat_map(|root| ByTime::of(&self.jobs, root, None))
+            .map(|(slot, _)| slot)
+    }
+}

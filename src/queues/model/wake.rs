@@ -1,0 +1,125 @@
+//! The times at which the module must act on a queue even if no command comes. [`Queue::next_wake`] returns the next
+//! time at which the module must wake a waiting client. [`Queue::next_upkeep`] returns the next time at which the
+//! upkeep must act. The upkeep drops dead letters (DEADLEN, DEADTTL) and expired jobs (TTL), and removes groups without
+//! jobs. It also announces jobs that became dead letters because their leases expired.
+//!
+//! Until the next command, a claimable job or group stays claimable, and others can become so. A claim needs a ready
+//! job, a free lease (CONCURRENCY) and a free unit (RATE). Each of the three becomes available at some time, and then
+//! stays available until a command runs. From the latest of these times on, a claim gets a job.
+
+use super::clean::DROPPED_AT_ONCE;
+use super::effect::{Change, Effect};
+use super::node::{Roots, State, TreeId};
+use super::query::Part;
+use super::{MAX_NOW, MAX_TIME, Millis, NEVER, Queue};
+
+/// The upkeep clears a group's log of GROUPRATE units this many ms after all units are available again. Pushes and
+/// claims usually clear the log earlier. So the upkeep rarely has to open the key of a busy queue.
+pub(super) const FORGOTTEN_AFTER: Millis = 30_000;
+
+impl Queue {
+    /// Returns the first time, not before `now`, at which a claim gets a job or drops an expired job. Assumes that no
+    /// command changes the queue. Returns `None` if there is no such time. O(log n), or O(log^2 n) if CONCURRENCY was
+    /// lowered below the number of leases.
+    pub fn next_opening(&self, now: Millis) -> Option<Millis> {
+        let now = now.min(MAX_NOW);
+        let ready = match &self.groups {
+            Some(groups) => groups.opens(),
+            None => self.ready_from(&self.roots),
+        };
+        if ready == NEVER || self.settings.paused {
+            return None;
+        }
+        let lease = self.next_free_lease(None, self.settings.concurrency, now);
+        let unit = self.settings.rate.map_or(now, |rate| self.rate_log.opens_at(rate, now));
+        Some(ready.max(lease).max(unit)).filter(|&at| at <= MAX_NOW)
+    }
+
+    /// Returns the time at which to wake a waiting client. Usually, this is [`next_opening`](Self::next_opening). If a
+    /// claim at `now` must first drop expired jobs, it is `now + 1`, so that the server can do other work before the
+    /// claim.
+    pub fn next_wake(&self, now: Millis) -> Option<Millis> {
+        let now = now.min(MAX_NOW);
+        let opening = self.next_opening(now)?;
+        let wake = if opening == now && self.is_held_up(now) { now + 1 } else { opening };
+        (wake <= MAX_NOW).then_some(wake)
+    }
+
+    /// Returns the first time, not before `from`, at which a group has fewer than `most` leases. If `group` is `None`,
+    /// counts the leases of all groups. If `most` is 0, there is no limit. O(log n), or O(log^2 n) if several leases
+    /// must expire.
+    pub(super) fn next_free_lease(&self, group: Option<&Roots>, most: u64, from: Millis) -> Millis {
+        let is_free = |at| most == 0 || self.count_of(group, at, State::Claimed) < most;
+        if is_free(from) {
+            return from;
+        }
+        let first_where = |holds: &dyn Fn(Millis) -> bool| {
+            let times = TreeId::OF_LEASES.into_iter().filter_map(|tree| self.first_where(group, tree, holds));
+            times.min().unwrap_or(MAX_TIME)
+        };
+        // Usually, one lease must expire. If CONCURRENCY was lowered, several leases must expire.
+        let next = first_where(&|time| time > from);
+        if is_free(next) { next } else { first_where(&is_free) }
+    }
+
+    /// Returns the first time after `announced` at which a job becomes a dead letter because its lease expires. O(log
+    /// n).
+    fn next_dead_letter(&self, announced: Millis) -> Option<Millis> {
+        self.first_where(None, TreeId::ClaimedLast, |time| time > announced)
+    }
+
+    /// Returns the number of jobs that became dead letters because their leases expired, after `announced` and up to
+    /// `now`. O(log n).
+    pub fn new_dead_letters(&self, announced: Millis, now: Millis) -> u64 {
+        let expired = |at| self.count_in(None, &[TreeId::ClaimedLast], Part::Until, at);
+        expired(now).saturating_sub(expired(announced))
+    }
+
+    pub fn has_to_clean_up(&self, now: Millis) -> bool {
+        let now = now.min(MAX_NOW);
+        self.next_upkeep(now, now).is_some_and(|at| at <= now)
+    }
+
+    /// Drops some dead letters and expired jobs. Clears the GROUPRATE logs of some groups whose units are all available
+    /// again. Returns the number of dropped jobs and changed groups. O(log n) per dropped job or changed group.
+    pub fn clean_up(&mut self, now: Millis, mut sink: impl FnMut(&Effect<'_>)) -> usize {
+        let at = now.min(MAX_NOW);
+        let mut done = self.drop_expired(at, DROPPED_AT_ONCE, &mut sink);
+        self.drop_dead(at, |effect| {
+            done += 1;
+            sink(effect);
+        });
+        if self.next_forgetting(at).is_some_and(|next| next <= at) {
+            done += self.settle(at);
+            sink(&Effect { at, change: Change::SettleRate });
+        }
+        done
+    }
+
+    /// Returns the time at which the upkeep must act next, or `None` if it need not act. Assumes that no command
+    /// changes the queue. The returned time can be before `now`. `announced`: the module has sent `zq.dead` for the
+    /// dead letters up to this time. O(log n).
+    pub fn next_upkeep(&self, now: Millis, announced: Millis) -> Option<Millis> {
+        let now = now.min(MAX_NOW);
+        let (most, ttl) = (self.settings.deadlen, self.settings.deadttl);
+        let is_crowded = most > 0 && self.count(now, State::Dead) > most;
+        // A job in `ClaimedLast` becomes a dead letter at its deadline. DEADTTL counts from that time.
+        let oldest = [TreeId::Dead, TreeId::ClaimedLast].into_iter().filter_map(|tree| self.first_time(None, tree));
+        let ages = oldest.filter(|_| ttl > 0).map(|time| time.saturating_add(ttl));
+        let forgotten = self.next_forgetting(now);
+        let expired = self.first_expiry();
+        ages.chain(is_crowded.then_some(now))
+            .chain(self.next_dead_letter(announced))
+            .chain(forgotten)
+            .chain(expired)
+            .min()
+    }
+
+    /// Returns the next time at which the upkeep must update the unit logs of groups ([`settle`](Self::settle)).
+    fn next_forgetting(&self, now: Millis) -> Option<Millis> {
+        let groups = self.groups.as_deref()?;
+        let back = groups.first_back()?;
+        let is_settled = self.settings.group_rate.is_some_and(|rate| !groups.unsettled(rate, now));
+        Some(if is_settled { back.saturating_add(FORGOTTEN_AFTER) } else { now })
+    }
+}

@@ -1,0 +1,358 @@
+//! The tracked sets of one database: names, due times, dirty sets, postponed checks.
+//!
+//! The sets are numbered from 0. An [`Index`] finds a set's number by its name. Blocks of [`BLOCK`] sets store the
+//! names and due times. If a set is removed, the last set gets its number. So only the last block has vacant places,
+//! and a set takes about 29 bytes in addition to its name. The index and the blocks grow and shrink in small steps.
+//!
+//! The blocks are also ordered by the earliest due time of their sets, to find the set that is due first.
+
+use crate::base::chunks::Chunks;
+use crate::base::index::Index;
+use crate::base::time::{self, Millis};
+use hashbrown::DefaultHashBuilder;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::BuildHasher;
+use std::ops::Bound;
+use std::rc::Rc;
+
+/// The due time of a set that is never due.
+pub const NEVER: Millis = Millis::MAX;
+
+/// A due time that has always passed, even after the clock has stepped back.
+pub(super) const AT_ONCE: Millis = 0;
+
+/// The number of sets in a block.
+const BLOCK: u32 = 32;
+
+/// The tracking state of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TrackingState {
+    /// The key is not tracked.
+    Unknown,
+    Clean,
+    /// The set is dirty. The value is the TTL that the set had when it became dirty.
+    Dirty(Millis),
+}
+
+/// [`Database::overdue`] counts the due sets in at most this number of blocks. If more blocks have due sets, it also
+/// reads a sample of all blocks, and estimates the number of due sets from it. The sample has at most this number of
+/// blocks. Both steps together take some tens of µs.
+const SAMPLE: usize = 256;
+
+#[derive(Clone, Copy)]
+struct TrackedSet {
+    due: Millis,
+    hash: u32,
+    /// The length of the name.
+    length: u32,
+}
+
+struct Block {
+    sets: Vec<TrackedSet>,
+    /// The names, in the order of the sets.
+    names: Vec<u8>,
+    /// The earliest due time of the sets.
+    first: Millis,
+}
+
+impl Block {
+    fn name_start(&self, at: usize) -> usize {
+        self.sets[..at].iter().map(|set| set.length as usize).sum()
+    }
+
+    fn name(&self, at: usize) -> &[u8] {
+        &self.names[self.name_start(at)..][..self.sets[at].length as usize]
+    }
+
+    fn push(&mut self, set: TrackedSet, name: &[u8]) {
+        self.sets.push(set);
+        self.names.extend_from_slice(name);
+        if self.sets.len() == BLOCK as usize {
+            self.names.shrink_to_fit();
+        }
+    }
+
+    fn pop(&mut self) -> Option<(TrackedSet, Vec<u8>)> {
+        let set = self.sets.pop()?;
+        Some((set, self.names.split_off(self.names.len() - set.length as usize)))
+    }
+
+    fn replace(&mut self, at: usize, set: TrackedSet, name: Vec<u8>) {
+        let start = self.name_start(at);
+        let old = std::mem::replace(&mut self.sets[at], set);
+        self.names.splice(start..start + old.length as usize, name);
+        self.names.shrink_to_fit();
+    }
+}
+
+#[derive(Default)]
+pub struct Database {
+    blocks: Chunks<Block>,
+    index: Index,
+    hasher: DefaultHashBuilder,
+    /// Each block's earliest due time, and the block's number. Blocks that are never due are left out.
+    order: BTreeSet<(Millis, u32)>,
+    /// The number of sets that `forget_some` has not read yet. It reads the sets backwards, from the last to the first.
+    unread: usize,
+    /// The name of each dirty set, and the TTL that its key had when the set became dirty.
+    dirty: BTreeMap<Box<[u8]>, Millis>,
+    /// The same sets as in `dirty`, in the order of their TTLs.
+    ttls: BTreeSet<(Millis, Box<[u8]>)>,
+    /// The sets whose check is postponed. The key is the time of the next check and the set's name. The value is the
+    /// original due time. The time of the next check is not a wall clock time: it is compared with
+    /// [`Tracking::passed`](super::Tracking::passed).
+    pub postponed: BTreeMap<(Millis, Rc<[u8]>), Millis>,
+}
+
+impl Database {
+    pub fn len(&self) -> usize {
+        let Some(last) = self.blocks.len().checked_sub(1) else { return 0 };
+        last * BLOCK as usize + self.blocks[last as u32].sets.len()
+    }
+
+    /// Returns the due time of a set. `None` if the set is not tracked.
+    pub fn due(&self, key: &[u8]) -> Option<Millis> {
+        Some(self.set(self.find(key)?).due)
+    }
+
+    pub fn tracking_state(&self, key: &[u8]) -> TrackingState {
+        match self.find(key) {
+            None => TrackingState::Unknown,
+            Some(_) => self.dirty.get(key).map_or(TrackingState::Clean, |&ttl| TrackingState::Dirty(ttl)),
+        }
+    }
+
+    /// Tracks a set with a valid marker. The next visit is due at `due`.
+    pub fn track(&mut self, key: &[u8], due: Millis) {
+        match self.find(key) {
+            Some(number) => self.set_due(number, due),
+            None => self.add(key, due),
+        }
+        self.clean(key);
+    }
+
+    /// Tracks a set if it is untracked.
+    pub fn track_new(&mut self, key: &[u8], due: Millis) {
+        if self.find(key).is_none() {
+            self.add(key, due);
+        }
+    }
+
+    /// Tracks a set after one of the module's commands has changed it. The set must have a valid marker. `soonest` is
+    /// the earliest expiry of the changed members. If the set was dirty or untracked, the expiries of its other members
+    /// are unknown, so the set is due at once. A new set has no other members.
+    pub fn change(&mut self, key: &[u8], soonest: Option<Millis>, is_new: bool) {
+        let soonest = soonest.filter(|&soonest| soonest < time::MAX).unwrap_or(NEVER);
+        let due = match self.due(key) {
+            Some(due) if !self.dirty.contains_key(key) => due.min(soonest),
+            None if is_new => soonest,
+            _ => AT_ONCE,
+        };
+        self.track(key, due);
+    }
+
+    /// Changes the due time of a tracked set.
+    pub fn reschedule(&mut self, key: &[u8], due: Millis) {
+        if let Some(number) = self.find(key) {
+            self.set_due(number, due);
+        }
+    }
+
+    pub fn forget(&mut self, key: &[u8]) {
+        self.clean(key);
+        let Some(number) = self.find(key) else { return };
+        self.index.remove(self.set(number).hash, number);
+        let last = self.len() as u32 - 1;
+        let Some((set, name)) = self.edit(last / BLOCK, Block::pop) else { return };
+        if number != last {
+            self.index.renumber(set.hash, last, number);
+            self.edit(number / BLOCK, |block| block.replace((number % BLOCK) as usize, set, name));
+        }
+        if last.is_multiple_of(BLOCK) {
+            self.blocks.pop();
+        }
+    }
+
+    pub fn next_due(&self) -> Option<Millis> {
+        self.order.first().map(|&(due, _)| due)
+    }
+
+    /// Returns the earliest due time in the blocks whose sets are all due after `moment`. Ignores other blocks, even if
+    /// one of their sets is due between `moment` and the result.
+    pub fn next_due_after(&self, moment: Millis) -> Option<Millis> {
+        self.order.range((moment + 1, 0)..).next().map(|&(due, _)| due)
+    }
+
+    /// Returns the set that is due first.
+    pub fn first(&self) -> Option<(&[u8], Millis)> {
+        let &(due, block) = self.order.first()?;
+        let block = &self.blocks[block];
+        let at = block.sets.iter().position(|set| set.due == due)?;
+        Some((block.name(at), due))
+    }
+
+    /// Returns the number of sets that are due at `now`. The number is exact if the due sets are in at most [`SAMPLE`]
+    /// blocks. Otherwise it is estimated from [`SAMPLE`] blocks. O(1).
+    pub fn overdue(&self, now: Millis) -> usize {
+        let due_in = |block: u32| self.blocks[block].sets.iter().filter(|set| set.due <= now).count();
+        let mut blocks = self.order.range(..=(now, u32::MAX)).map(|&(_, block)| due_in(block));
+        let counted = blocks.by_ref().take(SAMPLE).sum();
+        if blocks.next().is_none() {
+            return counted;
+        }
+        let sample = (0..self.blocks.len()).step_by(self.blocks.len().div_ceil(SAMPLE));
+        let size = sample.len();
+        let due: usize = sample.map(|block| due_in(block as u32)).sum();
+        counted.max(due * self.blocks.len() / size).min(self.len())
+    }
+
+    pub fn postpone(&mut self, key: &Rc<[u8]>, until: Millis) {
+        if let Some(due) = self.due(key).filter(|&due| due != NEVER) {
+            self.reschedule(key, NEVER);
+            self.postponed.insert((until, Rc::clone(key)), due);
+        }
+    }
+
+    /// Looks for a set whose check was postponed until `passed` or earlier. Makes this set due again. Returns false if
+    /// there is no such set.
+    pub fn resume_one(&mut self, passed: Millis) -> bool {
+        let Some(first) = self.postponed.first_entry().filter(|first| first.key().0 <= passed) else { return false };
+        let ((_, key), due) = first.remove_entry();
+        let due = self.due(&key).map_or(due, |known| known.min(due));
+        self.reschedule(&key, due);
+        true
+    }
+
+    /// Notes that plain commands have changed an expiring set, so its TTL has to be restored. Tracks the set if it is
+    /// untracked. `ttl` is the current TTL of the set.
+    pub fn note_dirty(&mut self, key: &[u8], ttl: Millis) {
+        self.track_new(key, NEVER);
+        self.clean(key);
+        self.dirty.insert(key.into(), ttl);
+        self.ttls.insert((ttl, key.into()));
+    }
+
+    /// Notes that the marker of a set is valid.
+    pub fn clean(&mut self, key: &[u8]) {
+        if let Some(ttl) = self.dirty.remove(key) {
+            self.ttls.remove(&(ttl, key.into()));
+        }
+    }
+
+    pub fn dirty_with(&self, ttl: Millis) -> impl Iterator<Item = &[u8]> {
+        let from = (ttl, Box::default());
+        self.ttls.range(from..).take_while(move |(other, _)| *other == ttl).map(|(_, key)| &**key)
+    }
+
+    /// Returns the dirty set after `key` in byte order. If `key` is `None`, returns the first dirty set.
+    pub fn next_dirty(&self, key: Option<&[u8]>) -> Option<&[u8]> {
+        let behind = key.map_or(Bound::Unbounded, Bound::Excluded);
+        self.dirty.range::<[u8], _>((behind, Bound::Unbounded)).next().map(|(key, _)| &**key)
+    }
+
+    /// Begins a walk through all sets. Sets that are added during the walk may be left out.
+    pub fn begin_walk(&mut self) {
+        self.unread = self.len();
+    }
+
+    pub fn is_walked(&self) -> bool {
+        self.unread > 0
+    }
+
+    /// Continues the walk from the last set to the first, and removes the sets that `is_meant` selects. After each
+    /// removal, the last set takes the free place. The walk misses no set, because it has already read the last set.
+    pub fn forget_some(&mut self, is_meant: impl Fn(&[u8]) -> bool) {
+        /// The maximum number of sets that one call of `forget_some` reads.
+        const SOME: usize = 512;
+        for _ in 0..SOME {
+            let Some(number) = self.unread.min(self.len()).checked_sub(1) else { return self.unread = 0 };
+            self.unread = number;
+            let name = self.blocks[number as u32 / BLOCK].name(number % BLOCK as usize);
+            if is_meant(name) {
+                self.forget(&Box::<[u8]>::from(name));
+            }
+        }
+    }
+
+    /// Frees some of the memory of a dropped database: at most `most` entries of each collection. Returns `false` when
+    /// only the index is left. The index has one allocation per thousand sets, so the caller can free it at once.
+    pub fn free_some(&mut self, most: usize) -> bool {
+        (0..most).all(|_| {
+            self.blocks.pop().is_some()
+                | self.order.pop_first().is_some()
+                | self.dirty.pop_first().is_some()
+                | self.ttls.pop_first().is_some()
+                | self.postponed.pop_first().is_some()
+        })
+    }
+
+    fn hash(&self, key: &[u8]) -> u32 {
+        self.hasher.hash_one(key) as u32
+    }
+
+    /// Finds a set by its name. Returns the number of the set, or `None` if it is not tracked.
+    fn find(&self, key: &[u8]) -> Option<u32> {
+        let name = |number: u32| self.blocks[number / BLOCK].name((number % BLOCK) as usize);
+        self.index.find(self.hash(key), |number| name(number) == key)
+    }
+
+    fn add(&mut self, key: &[u8], due: Millis) {
+        // Both numbers fit: the server does not accept longer names, and more sets would need more than 100 GB.
+        let (Ok(number), Ok(length)) = (u32::try_from(self.len()), u32::try_from(key.len())) else { return };
+        let hash = self.hash(key);
+        self.index.insert(hash, number);
+        if number.is_multiple_of(BLOCK) {
+            self.blocks.push(Block { sets: Vec::new(), names: Vec::new(), first: NEVER });
+        }
+        self.edit(number / BLOCK, |block| block.push(TrackedSet { due, hash, length }, key));
+    }
+
+    fn set_due(&mut self, number: u32, due: Millis) {
+        if self.set(number).due != due {
+            self.edit(number / BLOCK, |block| block.sets[(number % BLOCK) as usize].due = due);
+        }
+    }
+
+    fn set(&self, number: u32) -> TrackedSet {
+        self.blocks[number / BLOCK].sets[(number % BLOCK) as usize]
+    }
+
+    /// Changes a block and updates its entry in `order`.
+    fn edit<R>(&mut self, number: u32, edit: impl FnOnce(&mut Block) -> R) -> R {
+        let block = &mut self.blocks[number];
+        let result = edit(block);
+        let first = block.sets.iter().map(|set| set.due).min().unwrap_or(NEVER);
+        let before = std::mem::replace(&mut block.first, first);
+        if before != first {
+            self.order.remove(&(before, number));
+            if first != NEVER {
+                self.order.insert((first, number));
+            }
+        }
+        result
+    }
+}
+
+#[cfg(test)]
+impl Database {
+    pub fn names(&self) -> impl Iterator<Item = &[u8]> {
+        (0..self.len()).map(|number| self.blocks[number as u32 / BLOCK].name(number % BLOCK as usize))
+    }
+
+    /// Returns whether a tracked set's name has the same hash as `name`.
+    pub fn looks_closer(&self, name: &[u8]) -> bool {
+        self.index.find(self.hash(name), |_| true).is_some()
+    }
+
+    /// Returns the number of sets in each block.
+    pub fn block_sizes(&self) -> impl Iterator<Item = usize> {
+        (0..self.blocks.len()).map(|block| self.blocks[block as u32].sets.len())
+    }
+
+    /// Returns the allocated bytes of the blocks, the index and `order`. The bytes of `order` are a high estimate.
+    pub fn bytes(&self) -> usize {
+        let blocks = (0..self.blocks.len()).map(|block| &self.blocks[block as u32]);
+        let in_blocks = blocks.map(|block| block.sets.capacity() * size_of::<TrackedSet>() + block.names.capacity());
+        self.index.bytes() + self.blocks.bytes() + in_blocks.sum::<usize>() + 40 * self.order.len()
+    }
+}

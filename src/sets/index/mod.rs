@@ -1,0 +1,314 @@
+//! Tracking of the expiring sets: the time of the sweeper's next visit to each set, and the sweeper's timer. The model
+//! uses no server and no clock.
+//!
+//! [`Tracking`] is a cache: every visit reads the set's marker and members from the set itself. So a wrong time does no
+//! harm. If the recorded time is too early, the visit finds nothing to do. If the key is gone, [`Tracking`] forgets the
+//! set. If a visit cannot read the set, its outcome is *unknown*: the set stays tracked, and a later visit checks it
+//! again.
+//!
+//! A set that plain commands (the server's own) have changed is *dirty* until the module restores its marker.
+//! [`Tracking`] stores the TTL of each dirty set. Plain commands keep this TTL, also when they move or copy the set to
+//! another key. So the module recognizes the moved set by its TTL.
+//!
+//! The timer is armed only for times within [`HORIZON`]. Later times are left to the cron job ([`Tracking::at_cron`]),
+//! which runs at least once a second. So delays stay far below the limits of the server's event loop. The cron job
+//! notices a step of the wall clock within a second or two, and an idle server has no armed timer.
+
+mod database;
+pub mod marker;
+mod pace;
+
+#[cfg(test)]
+mod tests;
+
+use crate::base::alarm::Alarm;
+use crate::base::db_key::DbKey;
+use crate::base::time::{self, Millis};
+use database::AT_ONCE;
+pub use database::{Database, NEVER, TrackingState};
+pub use pace::Pace;
+use std::collections::BTreeMap;
+
+/// The maximum delay of the timer. It exceeds the interval of the cron job, which is at most a second.
+pub const HORIZON: Millis = 1500;
+
+/// The minimum and maximum delay until the next visit to a set that could not be read. Such visits are planned 1 ms
+/// apart, so at most a thousand of them are due in a second.
+const RETRY: [Millis; 2] = [1000, 60_000];
+
+/// The longest real time between two readings of the wall clock, in ms. If two readings differ by more, the clock has
+/// stepped, and only `STEP` ms count as passed time.
+const STEP: Millis = 2000;
+
+/// One run of the cron job frees at most this many blocks of a dropped database. This takes some tens of µs.
+const FREED: usize = 128;
+
+/// Returns when to visit a set whose lowest score is `first`.
+pub fn visit_at(first: f64) -> Millis {
+    // A member with a negative score has expired. A member with a score above the latest time never expires.
+    match time::ceil_score(first.max(0.0)) {
+        Some(expiry) if expiry < time::MAX => expiry,
+        _ => NEVER,
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The next visit is due at `due`. At least `left` expired members remain.
+    Next { due: Millis, left: u64 },
+    /// The set is gone or is not an expiring set.
+    Gone,
+    /// The set could not be read. Nothing was deleted, and the set must be visited again.
+    Unknown,
+}
+
+/// The conditions for the next slice of the sweeper's work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Need {
+    /// Whether this server may delete expired members now.
+    pub sweeps: bool,
+    /// Whether the next slice must run as soon as possible, even if no set is due.
+    pub hurries: bool,
+}
+
+#[derive(Default)]
+pub struct Tracking {
+    databases: BTreeMap<i32, Database>,
+    /// Dropped databases, which are freed gradually.
+    dropped: Vec<Database>,
+    /// The number of expired members that remain in the set that was visited last.
+    left: u64,
+    /// The time of the latest planned retry of a failed check, measured in [`Tracking::passed`].
+    retry: Millis,
+    /// The wall clock at the last reading.
+    seen: Millis,
+    /// The time that has passed since the start, not counting steps of the wall clock.
+    passed: Millis,
+    /// The end of the sweeper's pause, measured in [`Tracking::passed`].
+    paused_until: Millis,
+    /// The wall clock time at which the armed timer fires.
+    armed: Option<Millis>,
+}
+
+/// The tracked sets.
+impl Tracking {
+    pub fn len(&self) -> usize {
+        self.databases.values().map(Database::len).sum()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.databases.values().all(|database| database.len() == 0)
+    }
+
+    pub fn database(&mut self, number: i32) -> &mut Database {
+        self.databases.entry(number).or_default()
+    }
+
+    pub fn tracking_state(&self, database: i32, key: &[u8]) -> TrackingState {
+        self.databases.get(&database).map_or(TrackingState::Unknown, |database| database.tracking_state(key))
+    }
+
+    /// Forgets the sets of one database. If `database` is `None`, forgets all sets.
+    pub fn flush(&mut self, database: Option<i32>) {
+        match database {
+            Some(database) => self.dropped.extend(self.databases.remove(&database)),
+            None => self.dropped.extend(std::mem::take(&mut self.databases).into_values()),
+        }
+    }
+
+    pub fn swap(&mut self, one: i32, other: i32) {
+        let [was_one, was_other] = [one, other].map(|number| self.databases.remove(&number));
+        self.databases.extend(was_one.map(|database| (other, database)));
+        self.databases.extend(was_other.map(|database| (one, database)));
+    }
+
+    /// Begins a walk, which reads all sets. Each call of [`forget_some`](Tracking::forget_some) continues the walk. An
+    /// unfinished earlier walk is ended.
+    pub fn begin_to_forget(&mut self) {
+        self.databases.values_mut().for_each(Database::begin_walk);
+    }
+
+    pub fn is_forgetting(&self) -> bool {
+        self.databases.values().any(Database::is_walked)
+    }
+
+    /// Forgets the sets for which `is_meant` returns true. Each call after
+    /// [`begin_to_forget`](Tracking::begin_to_forget) reads the next few hundred sets.
+    pub fn forget_some(&mut self, is_meant: impl Fn(&[u8]) -> bool) {
+        if let Some(database) = self.databases.values_mut().find(|database| database.is_walked()) {
+            database.forget_some(is_meant);
+        }
+    }
+
+    /// Returns at most 8 of the dirty sets with this TTL. The server keeps the TTL when it moves or copies a key. So
+    /// one of these sets may be the source of a moved or copied set.
+    pub fn dirty_with(&self, ttl: Millis) -> Vec<DbKey> {
+        const SOME: usize = 8;
+        let all = self.databases.iter();
+        let keys = all.flat_map(|(&number, database)| database.dirty_with(ttl).map(move |key| DbKey::new(number, key)));
+        keys.take(SOME).collect()
+    }
+
+    /// Returns the dirty set after `key`, in the order of databases and then of keys. If `key` is `None`, returns the
+    /// first dirty set.
+    pub fn next_dirty(&self, key: Option<&DbKey>) -> Option<DbKey> {
+        let from = key.map_or(i32::MIN, |key| key.database);
+        self.databases.range(from..).find_map(|(&number, database)| {
+            let behind = key.filter(|key| key.database == number).map(|key| &*key.name);
+            database.next_dirty(behind).map(|key| DbKey::new(number, key))
+        })
+    }
+
+    /// Frees some memory of dropped databases. Returns `false` if there was no memory to free.
+    pub fn free_some(&mut self) -> bool {
+        let Some(last) = self.dropped.last_mut() else { return false };
+        if !last.free_some(FREED) {
+            self.dropped.pop();
+        }
+        true
+    }
+}
+
+/// Overdue work.
+impl Tracking {
+    /// Returns the number of sets that are due at `now`, plus the number of all sets with a postponed check.
+    pub fn overdue(&self, now: Millis) -> usize {
+        self.databases.values().map(|database| database.overdue(now) + database.postponed.len()).sum()
+    }
+
+    /// Returns how long ago the earliest due time of a set was. Returns 0 if no due time has passed. Sets whose
+    /// due time is unknown do not count.
+    pub fn lag(&self, now: Millis) -> Millis {
+        let of = |database: &Database| {
+            let postponed = database.postponed.values().next().copied();
+            database.next_due_after(AT_ONCE).into_iter().chain(postponed).filter(|&due| due != AT_ONCE).min()
+        };
+        self.databases.values().filter_map(of).min().map_or(0, |due| now.saturating_sub(due))
+    }
+
+    /// Returns a lower bound for the number of expired members in the set that was visited last. Returns 0 if no set
+    /// is due.
+    pub fn backlog(&self, now: Millis) -> u64 {
+        if self.overdue(now) > 0 { self.left } else { 0 }
+    }
+
+    pub fn is_armed(&self) -> bool {
+        self.armed.is_some()
+    }
+
+    /// Returns the overdue set with the earliest due time, if any.
+    pub fn next_visit(&mut self, now: Millis) -> Option<DbKey> {
+        self.observe(now);
+        self.resume();
+        let firsts = self.databases.iter().filter_map(|(&number, database)| {
+            let (name, due) = database.first()?;
+            (due <= now).then_some((due, number, name))
+        });
+        let (_, number, name) = firsts.min_by_key(|&(due, number, _)| (due, number))?;
+        Some(DbKey::new(number, name))
+    }
+
+    pub fn visited(&mut self, key: &DbKey, outcome: Outcome, now: Millis) {
+        self.observe(now);
+        let Some(database) = self.databases.get_mut(&key.database) else { return };
+        self.left = 0;
+        match outcome {
+            Outcome::Next { due, left } => {
+                database.reschedule(&key.name, due);
+                self.left = left;
+            }
+            Outcome::Gone => database.forget(&key.name),
+            Outcome::Unknown => {
+                let [soonest, latest] = RETRY.map(|delay| self.passed + delay);
+                self.retry = (self.retry + 1).clamp(soonest, latest);
+                database.postpone(&key.name, self.retry);
+            }
+        }
+    }
+
+    fn next_due(&self) -> Option<Millis> {
+        self.databases.values().filter_map(Database::next_due).min()
+    }
+
+    /// If the postponement of a set's check has ended, makes the set due again.
+    fn resume(&mut self) {
+        /// The maximum number of sets that one call of `resume` makes due in each database. Later calls continue.
+        const SOME: usize = 16;
+        for database in self.databases.values_mut() {
+            (0..SOME).take_while(|_| database.resume_one(self.passed)).count();
+        }
+    }
+}
+
+/// The timer.
+impl Tracking {
+    /// Returns the request to the timer after a command or an event. By default, the request leaves the timer
+    /// unchanged. The request arms the timer for the visit to the next due set if all of these are true:
+    ///
+    /// - The visit is due within the [`HORIZON`].
+    /// - The timer is not armed, or would fire later than the visit is due.
+    /// - [`Need::sweeps`] is true.
+    pub fn after_change(&mut self, now: Millis, need: impl FnOnce() -> Need) -> Alarm {
+        self.observe(now);
+        let delay = self.next_due().and_then(|due| self.delay(now, due));
+        match delay.filter(|delay| self.armed.is_none_or(|at| at > now + delay)) {
+            Some(delay) if need().sweeps => self.arm(now, delay),
+            _ => Alarm::AsItIs,
+        }
+    }
+
+    /// Returns the request to the timer. Called after each cron job and after each slice of the sweeper's work. If the
+    /// next work is due within the [`HORIZON`], the request arms the timer for this work. If not, the request disarms
+    /// the timer.
+    pub fn at_cron(&mut self, now: Millis, need: Need) -> Alarm {
+        self.observe(now);
+        self.resume();
+        match self.next_delay(now, need) {
+            Some(delay) if self.armed == Some(now + delay) => Alarm::AsItIs,
+            Some(delay) => self.arm(now, delay),
+            None if self.armed.take().is_some() => Alarm::Off,
+            None => Alarm::AsItIs,
+        }
+    }
+
+    /// Notes that the timer has fired, or that it was disarmed.
+    pub fn disarmed(&mut self) {
+        self.armed = None;
+    }
+
+    /// Notes the end of a slice of the sweeper's work. The next slice begins after at least `pause` ms.
+    pub fn pause(&mut self, now: Millis, pause: Millis) {
+        self.observe(now);
+        self.paused_until = self.passed + pause;
+    }
+
+    fn arm(&mut self, now: Millis, delay: Millis) -> Alarm {
+        self.armed = Some(now + delay);
+        Alarm::In(delay)
+    }
+
+    /// Returns the delay until the sweeper has work again. `None` if there is no work, or if the delay exceeds the
+    /// [`HORIZON`].
+    fn next_delay(&self, now: Millis, need: Need) -> Option<Millis> {
+        if need.hurries {
+            return self.delay(now, now);
+        }
+        let postponed = self.databases.values().filter_map(|database| database.postponed.keys().next());
+        let postponed = postponed.map(|(until, _)| now + until.saturating_sub(self.passed)).min();
+        let due = self.next_due().into_iter().chain(postponed).min().filter(|_| need.sweeps)?;
+        self.delay(now, due)
+    }
+
+    /// Returns the delay until `due` or until the end of the sweeper's pause, whichever is later. `None` if it exceeds
+    /// the [`HORIZON`].
+    fn delay(&self, now: Millis, due: Millis) -> Option<Millis> {
+        let pause = self.paused_until.saturating_sub(self.passed);
+        let delay = due.saturating_sub(now).max(pause).max(1);
+        (delay <= HORIZON).then_some(delay)
+    }
+
+    fn observe(&mut self, now: Millis) {
+        self.passed += now.saturating_sub(self.seen).min(STEP);
+        self.seen = now;
+    }
+}

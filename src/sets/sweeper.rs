@@ -1,0 +1,158 @@
+//! Active expiry: checks the sets that are due or dirty.
+//!
+//! [`check_set`] opens a set for writing, restores its marker, and notes the time of the next check. In a slice of the
+//! sweeper, it also deletes expired members. A slice checks the due sets, longest overdue first, until its time is up.
+//! The slice reads the clock every few dozen deletions. If due sets remain, the next slice follows after a pause. A
+//! backlog makes slices more frequent but not longer. Together, the slices use at most the share of one core that
+//! the setting `sweep-max-duty` allows.
+//!
+//! An expiring set has a special TTL, the marker, which depends on its highest score. If a plain command changes the
+//! scores, the set is *dirty*: the TTL may be wrong. If the TTL is too early, the server would delete live members
+//! together with the key. So the cron job restores the markers of dirty sets even if active expiry is off.
+//!
+//! The module changes a key only if [`Context::may_change`] allows it. Keyspace events run code of other modules, which
+//! may change any key. So the module makes and notes all changes before it sends the events. Afterwards, it uses no
+//! data that it read before the events.
+
+use super::expiring_set::{ExpiringSet, Removed};
+use super::tracker;
+use crate::base::db_key::DbKey;
+use crate::base::time::{self, Millis};
+use crate::config;
+use crate::server::key::ReadKey;
+use crate::server::shared::Shared;
+use crate::server::zset::SortedSet;
+use crate::server::{Context, OwnedStr, catch_panic, context};
+use crate::sets::index::{Outcome, Pace, visit_at};
+use lazy_static::lazy_static;
+use redis_module::RedisLockIndicator;
+use std::time::{Duration, Instant};
+
+/// The minimum time in ms between two checks of a set whose members expire continuously, because deleting several
+/// members at once is cheaper than deleting them one by one.
+const REVISIT: Millis = 10;
+
+/// Divides the sweeper's maximum share of one core while a child process saves the dataset. During this time, the
+/// system copies every memory page that the server changes.
+const CHILD_DUTY_DIVISOR: u32 = 4;
+
+lazy_static! {
+    static ref STATE: Shared<Sweeper> = Shared::new(Sweeper::default());
+}
+
+#[derive(Default)]
+struct Sweeper {
+    pace: Pace,
+    ended: Option<Instant>,
+    stats: SweepStats,
+}
+
+#[derive(Clone, Copy, Default)]
+pub struct SweepStats {
+    pub members_expired: u64,
+    pub sets_expired: u64,
+    pub slices: u64,
+    pub longest_slice: Duration,
+    pub cpu: Duration,
+}
+
+pub fn stats(holder: &impl RedisLockIndicator) -> SweepStats {
+    STATE.with(holder, |sweeper| sweeper.stats)
+}
+
+/// Returns how long one slice of the sweeper may take.
+fn slice() -> Duration {
+    Duration::from_micros(config::SWEEP_SLICE_US.get().into())
+}
+
+/// Runs a slice of the sweeper. The tracker's timer calls this function.
+pub(super) fn run_slice(ctx: &mut Context) {
+    let (started, cpu, budget) = (Instant::now(), context::cpu_time(), slice());
+    let is_time_up = || started.elapsed() >= budget;
+    let next_due = |ctx: &Context| tracker::with(ctx, |tracking| tracking.next_visit(context::now()));
+    if tracker::begin_slice(ctx) {
+        check_sets(ctx, next_due, true, &is_time_up);
+    }
+    tracker::walk_on(ctx, is_time_up);
+    let (busy, cpu) = (started.elapsed(), context::cpu_time().saturating_sub(cpu));
+    let share = if ctx.has_child() { CHILD_DUTY_DIVISOR } else { 1 };
+    let duty = config::SWEEP_MAX_DUTY.get().div_ceil(share);
+    let pause = STATE.with(ctx, |Sweeper { pace, ended, stats }| {
+        stats.slices += 1;
+        stats.cpu += cpu;
+        stats.longest_slice = stats.longest_slice.max(busy);
+        let paused = ended.map_or(Duration::MAX, |ended| started.saturating_duration_since(ended));
+        *ended = Some(started + busy);
+        // Time beyond the budget, due to other processes or a suspended machine, does not count as work.
+        pace.pause(paused, cpu.max(busy.min(budget)), duty)
+    });
+    tracker::end_slice(ctx, pause);
+    // The condition is needed because the server accepts a sample of 0 ms if the latency monitor is off (threshold 0).
+    if busy >= Duration::from_millis(1) {
+        ctx.add_latency(c"zeitset-sweep", u64::try_from(busy.as_millis()).unwrap_or(Millis::MAX));
+    }
+}
+
+/// Restores the markers of dirty sets, for at most the time of a slice.
+pub(super) fn restore_markers(ctx: &mut Context) {
+    let (started, budget) = (Instant::now(), slice());
+    if ctx.may_write_by_itself() {
+        check_sets(ctx, tracker::next_dirty, false, &|| started.elapsed() >= budget);
+    }
+}
+
+fn check_sets(
+    ctx: &mut Context,
+    next: impl Fn(&Context) -> Option<DbKey>,
+    deletes: bool,
+    is_time_up: &dyn Fn() -> bool,
+) {
+    while let Some(key) = next(ctx) {
+        if catch_panic(|| check_set(ctx, &key, deletes, is_time_up)).is_none() {
+            // A set whose check panics must not delay the other sets.
+            note(ctx, &key, Outcome::Unknown);
+        }
+        if is_time_up() {
+            break;
+        }
+    }
+}
+
+/// Restores the marker of a set, deletes expired members if `deletes` is true, and notes the time of the next check.
+fn check_set(ctx: &mut Context, key: &DbKey, deletes: bool, is_time_up: &dyn Fn() -> bool) {
+    let now = ctx.now();
+    let name = OwnedStr::new(&key.name);
+    let name = name.as_str();
+    if !(ctx.select(key.database) && ctx.may_change(name)) {
+        let is_gone = SortedSet::new(ReadKey::open_notouch(ctx, name)).is_none_or(|set| set.is_empty());
+        return note(ctx, key, if is_gone { Outcome::Gone } else { Outcome::Unknown });
+    }
+    let Ok(set) = ExpiringSet::to_check(ctx, name) else { return note(ctx, key, Outcome::Gone) };
+    let members = set.len();
+    let (ctx, Removed { gone, first, is_marked, events }) = set.sweep(now, deletes, is_time_up);
+    let outcome = match first {
+        None => Outcome::Gone,
+        Some(first) if first > time::to_score(now) => {
+            Outcome::Next { due: visit_at(first).max(now + REVISIT), left: 0 }
+        }
+        Some(first) => {
+            // `left` is only used for INFO. If counting fails, it is 1.
+            let live = ctx.count_above(name, now);
+            let left = live.map_or(1, |live| members.saturating_sub(gone).saturating_sub(live));
+            Outcome::Next { due: visit_at(first), left }
+        }
+    };
+    STATE.with(ctx, |Sweeper { stats, .. }| {
+        stats.members_expired += gone;
+        stats.sets_expired += u64::from(gone > 0 && outcome == Outcome::Gone);
+    });
+    if is_marked {
+        tracker::with(ctx, |tracking| tracking.database(key.database).clean(&key.name));
+    }
+    note(ctx, key, outcome);
+    events.send(ctx, name);
+}
+
+fn note(ctx: &Context, key: &DbKey, outcome: Outcome) {
+    tracker::with(ctx, |tracking| tracking.visited(key, outcome, context::now()));
+}

@@ -1,0 +1,264 @@
+//! The expiring sets of this server, and the time of the next check of each set.
+//!
+//! [`Tracking`] decides when to check a set. This file informs `Tracking` of commands, events, the clock, settings and
+//! the server's role, and sets the timer that `Tracking` requests. The [`Scan`] finds the sets that no event reported.
+//! `Tracking` is only a cache: code that opens a key decides by the marker whether the key is an expiring set.
+//!
+//! While a cluster slot is moved to this server, the slot belongs to another node. So the tracker ignores the keys of
+//! this slot until the move has ended.
+
+use super::scan::Scan;
+use crate::base::alarm::Alarm;
+use crate::base::db_key::DbKey;
+use crate::base::time::{self, Millis};
+use crate::config;
+use crate::server::context;
+use crate::server::events::{self, Classes};
+use crate::server::shared::Shared;
+use crate::server::slots::{self, SlotRange};
+use crate::server::timer::Timer;
+use crate::server::{Context, Str};
+use crate::sets::index::marker::{self, Reason};
+use crate::sets::index::{Need, Tracking, TrackingState};
+use lazy_static::lazy_static;
+use redis_module::RedisLockIndicator;
+use std::sync::OnceLock;
+
+lazy_static! {
+    static ref STATE: Shared<Tracker> = Shared::new(Tracker::default());
+}
+
+/// The timer of the sweeper's slices. [`start`] sets the timer's task, because this file must not depend on the
+/// sweeper's file.
+static TIMER: OnceLock<Timer> = OnceLock::new();
+
+#[derive(Default)]
+struct Tracker {
+    tracking: Tracking,
+    scan: Scan,
+    /// The dirty set that was checked last. The next run of the cron job continues after it.
+    checked: Option<DbKey>,
+    /// The slots whose keys are arriving. The sets of these slots are not tracked.
+    arriving: Vec<SlotRange>,
+    /// The slots in `arriving` whose move has ended. They are removed from `arriving` and from this list when no set of
+    /// an arriving slot is tracked any more.
+    arrived: Vec<SlotRange>,
+}
+
+/// Starts the search for expiring sets. `slice` runs whenever sets are due.
+pub(super) fn start(ctx: &Context, slice: fn(&mut Context)) {
+    TIMER.get_or_init(|| Timer::new(slice));
+    // If the server is already running, it has a dataset to scan.
+    begin_scan(ctx);
+}
+
+/// Disarms the timer. The sweeper does not run until the timer is armed again.
+pub(super) fn stop(ctx: &Context) {
+    with(ctx, Tracking::disarmed);
+    set_timer(ctx, Alarm::Off);
+}
+
+fn set_timer(ctx: &Context, alarm: Alarm) {
+    if let Some(timer) = TIMER.get() {
+        timer.set(ctx, alarm);
+    }
+}
+
+/// The tracker's state, for INFO. On a replica, which deletes nothing by itself, `sets_overdue`, `backlog` and `lag`
+/// are 0.
+pub struct Status {
+    pub sets_tracked: usize,
+    pub sets_overdue: usize,
+    /// The number of expired members that are known to remain in the set that was checked last.
+    pub backlog: u64,
+    /// The time in ms since the earliest due time of an overdue set.
+    pub lag: Millis,
+    pub timer_armed: bool,
+    pub scans_completed: u64,
+}
+
+pub fn status(holder: &impl RedisLockIndicator) -> Status {
+    let (now, is_master) = (context::now(), context::is_master());
+    STATE.with(holder, |Tracker { tracking, scan, .. }| Status {
+        sets_tracked: tracking.len(),
+        sets_overdue: if is_master { tracking.overdue(now) } else { 0 },
+        backlog: if is_master { tracking.backlog(now) } else { 0 },
+        lag: if is_master { tracking.lag(now) } else { 0 },
+        timer_armed: tracking.is_armed(),
+        scans_completed: scan.completed(),
+    })
+}
+
+/// Returns what the tracker knows about a key. `None` if the keys of its slot are still arriving.
+pub(super) fn tracking_state(ctx: &Context, name: Str<'_>) -> Option<TrackingState> {
+    let (database, key) = (ctx.database(), name.bytes());
+    STATE.with(ctx, |Tracker { tracking, arriving, .. }| {
+        (!slots::hold(arriving, key)).then(|| tracking.tracking_state(database, key))
+    })
+}
+
+/// Whether a set is dirty and has the same TTL as when it became dirty.
+pub(super) fn is_dirty(ctx: &Context, name: Str<'_>, ttl: Option<Millis>) -> bool {
+    ttl.is_some_and(|ttl| tracking_state(ctx, name) == Some(TrackingState::Dirty(ttl)))
+}
+
+/// Whether the set that a command names is an expiring set, although its TTL is not the marker. The reason can be
+/// [`Reason::Dirty`], [`Reason::Named`] or, during a first scan, [`Reason::Loaded`].
+pub(super) fn recognizes(ctx: &Context, name: Str<'_>, highest: f64, ttl: Option<Millis>) -> bool {
+    let now = ctx.now();
+    let reason = match tracking_state(ctx, name) {
+        Some(TrackingState::Dirty(dirty)) if ttl == Some(dirty) => Reason::Dirty,
+        Some(_) if highest > time::to_score(now) && STATE.with(ctx, |tracker| tracker.scan.is_first()) => {
+            Reason::Loaded
+        }
+        _ => Reason::Named,
+    };
+    let is_expiring = marker::is_expiring(highest, ttl, reason, now);
+    if let Some(ttl) = ttl.filter(|_| is_expiring && reason == Reason::Loaded) {
+        update(ctx, |tracking| tracking.database(ctx.database()).note_dirty(name.bytes(), ttl));
+    }
+    is_expiring
+}
+
+pub(super) fn with<R>(ctx: &Context, change: impl FnOnce(&mut Tracking) -> R) -> R {
+    STATE.with(ctx, |tracker| change(&mut tracker.tracking))
+}
+
+/// Changes the tracking, and arms the timer for the next due set.
+pub(super) fn update(ctx: &Context, change: impl FnOnce(&mut Tracking)) {
+    STATE.with(ctx, |tracker| {
+        change(&mut tracker.tracking);
+        if !events::is_subscribed(Classes::SORTED_SETS) {
+            return tracker.attend(ctx);
+        }
+        let Tracker { tracking, scan, .. } = tracker;
+        set_timer(ctx, tracking.after_change(context::now(), || need(ctx, scan.is_first())));
+    });
+}
+
+/// Called when a ZEXP command names a key, even a missing key. The first call subscribes to events. It also begins a
+/// first scan, because the module got no events of earlier changes.
+pub(super) fn note_used(ctx: &Context) {
+    if events::subscribe(ctx, Classes::SORTED_SETS) {
+        begin_scan(ctx);
+    }
+}
+
+pub(super) fn forget(ctx: &Context, name: Str<'_>) {
+    with(ctx, |tracking| tracking.database(ctx.database()).forget(name.bytes()));
+}
+
+/// Returns the next dirty set to check, or `None` after the last set. The call after `None` begins again with the first
+/// set.
+pub(super) fn next_dirty(ctx: &Context) -> Option<DbKey> {
+    STATE.with(ctx, |Tracker { tracking, checked, .. }| {
+        *checked = tracking.next_dirty(checked.as_ref());
+        checked.clone()
+    })
+}
+
+/// Begins a new scan of the keyspace. A scan in progress ends.
+pub(super) fn begin_scan(ctx: &Context) {
+    STATE.with(ctx, |tracker| {
+        tracker.scan.begin();
+        tracker.attend(ctx);
+    });
+}
+
+/// The keys of these cluster slots begin to arrive from another node. Stops tracking expiring sets in these slots.
+pub(super) fn note_slot_import_started(ctx: &Context, slots: &[SlotRange]) {
+    STATE.with(ctx, |tracker| {
+        tracker.arriving.extend_from_slice(slots);
+        tracker.arrived.retain(|range| !slots.contains(range));
+        // The tracker may still have entries of these slots, from before the slots moved away. If an ordinary set now
+        // has the name of such an entry, a plain command on this set would mark the entry as dirty, and the sweeper
+        // would delete the set's members. So the slices remove these entries step by step, and the module ignores
+        // events of these slots until the entries are removed and the move has ended.
+        tracker.tracking.begin_to_forget();
+        tracker.attend(ctx);
+    });
+}
+
+/// Notes that the move of some slots to this server has succeeded or failed. The tracker first forgets the sets that it
+/// tracked in these slots before the move. Then a scan finds the sets that are now in the slots.
+pub(super) fn note_slot_import_ended(ctx: &Context, slots: &[SlotRange]) {
+    STATE.with(ctx, |tracker| {
+        tracker.arrived.extend_from_slice(slots);
+        tracker.attend(ctx);
+    });
+}
+
+/// Runs the sweeper now if its timer is late (see [`Timer::catch_up`]).
+pub(super) fn catch_up(ctx: &mut Context) {
+    if let Some(timer) = TIMER.get() {
+        timer.catch_up(ctx);
+    }
+}
+
+/// Continues the scan. Also updates the timer, because the clock, the settings or the server's role may have changed.
+/// The server's cron calls this function.
+pub(super) fn on_cron(ctx: &Context) {
+    STATE.with(ctx, |tracker| {
+        tracker.scan.on_cron(ctx, &mut tracker.tracking);
+        tracker.tracking.free_some();
+        tracker.attend(ctx);
+    });
+}
+
+/// Notes that the timer has fired. Returns whether the slice may delete expired members.
+pub(super) fn begin_slice(ctx: &Context) -> bool {
+    with(ctx, Tracking::disarmed);
+    may_sweep(ctx)
+}
+
+/// Stops tracking the sets of arriving slots, and continues the first scan of the keyspace, until time is up.
+pub(super) fn walk_on(ctx: &Context, is_time_up: impl Fn() -> bool) {
+    STATE.with(ctx, |tracker| {
+        tracker.forget_on(&is_time_up);
+        tracker.scan.run_on(ctx, &mut tracker.tracking, is_time_up);
+    });
+}
+
+/// Ends a slice. The next slice follows after at least `pause` ms.
+pub(super) fn end_slice(ctx: &Context, pause: Millis) {
+    STATE.with(ctx, |tracker| {
+        tracker.tracking.pause(context::now(), pause);
+        tracker.attend(ctx);
+    });
+}
+
+fn may_sweep(ctx: &Context) -> bool {
+    config::SWEEP.get() && ctx.may_write_by_itself()
+}
+
+fn need(ctx: &Context, hurries: bool) -> Need {
+    Need { sweeps: may_sweep(ctx), hurries }
+}
+
+impl Tracker {
+    /// Arms the timer for the next work, or disarms it if no work is due soon. When the first expiring set is tracked,
+    /// subscribes to events, and begins a first scan.
+    fn attend(&mut self, ctx: &Context) {
+        if !self.tracking.is_empty() && events::subscribe(ctx, Classes::SORTED_SETS) {
+            self.scan.begin();
+        }
+        let hurries = self.scan.is_first() || self.tracking.is_forgetting() || !self.arrived.is_empty();
+        set_timer(ctx, self.tracking.at_cron(context::now(), need(ctx, hurries)));
+    }
+
+    /// Stops tracking the sets in the slots of `arriving`. Returns early if time is up.
+    ///
+    /// If none of these sets is tracked any more, removes the slots in `arrived` from `arriving` and from `arrived`. If
+    /// slots were removed, begins a scan, which finds the sets in these slots.
+    fn forget_on(&mut self, is_time_up: impl Fn() -> bool) {
+        let Tracker { tracking, arriving, arrived, scan, .. } = self;
+        while tracking.is_forgetting() && !is_time_up() {
+            tracking.forget_some(|key| slots::hold(arriving, key));
+        }
+        if !arrived.is_empty() && !tracking.is_forgetting() {
+            arriving.retain(|range| !arrived.contains(range));
+            arrived.clear();
+            scan.begin();
+        }
+    }
+}
