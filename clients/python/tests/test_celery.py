@@ -94,7 +94,7 @@ def in_seconds(seconds: float) -> str:
     return (datetime.now(timezone.utc) + timedelta(seconds=seconds)).isoformat()
 
 
-def test_a_queue_is_a_key_of_its_own_beside_lists_of_redis(connect: Connect, one: Any, shared: Server) -> None:
+def test_both_brokers_share_a_database(connect: Connect, one: Any, shared: Server) -> None:
     ours, theirs = connect(), connect(shared.url)
     publish(theirs, "theirs")
     publish(ours, "one", "two")

@@ -138,3 +138,12 @@ def test_the_page_of_celery(site: Site, shared: Server, tmp_path: Path) -> None:
         worker.wait()
     subprocess.run([sys.executable, "schedules.py"], cwd=tmp_path, check=True)
     assert [job.id for job in Jobs(site.r, "schedules").peek("delayed")] == ["shop.report"]
+
+
+def test_a_setting_replaces_the_import_and_the_scheme(shared: Server) -> None:
+    call = f"""from celery import Celery
+app = Celery(broker="{shared.url}")
+app.conf.broker_transport = "zeitset.celery:Transport"
+print(type(app.connection_for_read().transport).__module__, type(app.connection_for_write().transport).__module__)"""
+    found = subprocess.run([sys.executable, "-c", call], capture_output=True, text=True)
+    assert found.stdout == "zeitset.celery zeitset.celery\n", found.stderr

@@ -120,7 +120,7 @@ class QoS(virtual.QoS):
             self._try({tag.job: report(tag.job)})
 
     def _try(self, calls: dict[Claimed, Call[bool]]) -> None:
-        if not self._late:  # else the server is away, and each call would wait in vain
+        if not self._late:  # otherwise the server is away, and each call would wait until its timeout
             try:
                 return self._send(calls)
             except Exception as error:
