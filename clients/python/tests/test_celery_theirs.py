@@ -67,7 +67,7 @@ def test_the_tests_of_kombu_itself(shared: Server, one: Any, tmp_path: Path) -> 
 def test_the_tests_of_celery_itself(shared: Server, one: Any, tmp_path: Path) -> None:
     assert CELERY is not None
     shutil.copytree(Path(CELERY) / "t", tmp_path / "t")
-    (tmp_path / "conftest.py").write_text("import zeitset.celery\n")
+    (tmp_path / "conftest.py").write_text('import zeitset.celery\n\npytest_plugins = ["celery.contrib.pytest"]\n')
     server = f"127.0.0.1:{shared.port}"
     environment = {"TEST_BROKER": f"zeitset://{server}/0", "TEST_BACKEND": f"redis://{server}/0"}
     environment |= {"REDIS_HOST": "127.0.0.1", "REDIS_PORT": str(shared.port)}
