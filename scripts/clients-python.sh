@@ -4,7 +4,8 @@
 # the tests of everything that depends on the version: connections, handlers, signals.
 #
 # usage: clients-python.sh MODULE OUT, with NOTICES in the environment (scripts/notices.sh). With CHAOS_SECONDS, it runs
-# only the test `chaos`, for that long. It exits with 77 if the machine lacks a needed program.
+# only the test `chaos`, for that long, and all tests of Celery's faults. It exits with 77 if the machine lacks a needed
+# program.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../clients/python"
 export ZEITSET_MODULE=$1 PYTHONDONTWRITEBYTECODE=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
@@ -42,9 +43,9 @@ else
     echo "skipped: the wheel zeitset-server needs Linux with glibc, and objdump"
 fi
 
-"$python" -m pip install -q "$wheel[fastapi,flask,rest-framework,limits,dramatiq,taskiq,otel]" 'pytest>=8' 'mypy>=1.8' 'httpx>=0.27' opentelemetry-sdk slowapi flask-limiter pytest-asyncio pytest-lazy-fixtures pytest-xdist pytest-mock hiro flask-restful
+"$python" -m pip install -q "$wheel[fastapi,flask,rest-framework,limits,dramatiq,taskiq,celery,otel]" 'pytest>=8' 'mypy>=1.8' 'httpx>=0.27' opentelemetry-sdk pytest-timeout pytest-subtests gevent slowapi flask-limiter pytest-asyncio pytest-lazy-fixtures pytest-xdist pytest-mock hiro flask-restful
 # The tests of these packages are in their source distributions. Without a source distribution, its tests are skipped.
-for package in limits dramatiq flask-limiter; do
+for package in limits dramatiq flask-limiter kombu celery; do
     version=$("$python" -c "from importlib.metadata import version; print(version('$package'))")
     if "$python" -m pip download -q --no-deps --no-binary "$package" -d "$OUT" "$package==$version"; then
         mkdir -p "$OUT/$package"
@@ -56,9 +57,11 @@ done
 "$python" -m mypy --cache-dir "$OUT/mypy" src
 if [ -n "${CHAOS_SECONDS:-}" ]; then
     CLIENT_TESTS=tests/test_chaos.py
+    export CELERY_FAULTS=1
+    CELERY_TESTS="tests/test_celery_faults.py tests/test_celery_theirs.py"
 fi
 # Two files at a time: most tests wait for servers.
-"$python" -m pytest -p no:cacheprovider --basetemp "$OUT/servers" -n 2 --dist loadfile ${CHAOS_SECONDS:+-n 0 -s} "${CLIENT_TESTS:-tests}"
+"$python" -m pytest -p no:cacheprovider --basetemp "$OUT/servers" -n 2 --dist loadfile ${CHAOS_SECONDS:+-n 0 -s} "${CLIENT_TESTS:-tests}" ${CELERY_TESTS:-}
 [ -z "${CHAOS_SECONDS:-}${CLIENT_TESTS:-}" ] || exit 0
 
 own=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')

@@ -1,4 +1,4 @@
-"""The calls by which the workers of dramatiq and taskiq claim jobs. `Worker` has its own, faster code."""
+"""The calls by which the workers of Celery, dramatiq and taskiq claim jobs. `Worker` has its own, faster code."""
 
 from __future__ import annotations
 
@@ -47,6 +47,10 @@ class Claims:
         """Returns a job to the queue, due after a wait. The attempt counts."""
         args: tuple[Word, ...] = ("ZQ.NACK", job.queue, encoded(job.id), job.token, "DELAY", f"{wait_ms}ms")
         return Call((*args, "ERROR", error_text(error)), flag)
+
+    def retry(self, job: Claimed) -> Call[bool]:
+        """Returns a job to the queue after a failed attempt. The queue's BACKOFF applies."""
+        return Call(("ZQ.NACK", job.queue, encoded(job.id), job.token), flag)
 
     def bury(self, job: Claimed, error: BaseException | None) -> Call[bool]:
         """Makes a job a dead letter."""
