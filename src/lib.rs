@@ -86,15 +86,22 @@ fn load(ctx: &mut Context, arguments: &[Str<'_>]) -> Result<(), String> {
             command::register(ctx, effects, Some("admin dangerous")).map_err(refused)?;
         }
     }
-    server::info::register(ctx, report, config::VERSION);
+    server::info::register::<Section>(ctx);
     server::events::listen(ctx, LISTENERS);
-    queues::waiting::start();
+    queues::waiting::start(ctx);
     sets::start(ctx);
     Ok(())
 }
 
-fn report(info: Info<'_>) {
-    info::report(info, &[sets::report, limits::report, queues::report, boards::report]);
+/// The section `zeitset` of INFO.
+struct Section;
+
+impl server::info::Section for Section {
+    const VERSION: &CStr = config::VERSION;
+
+    fn report(info: Info<'_>) {
+        info::report(info, &[sets::report, limits::report, queues::report, boards::report]);
+    }
 }
 
 fn unload(ctx: &mut Context) {

@@ -5,7 +5,7 @@ use super::stored::write;
 use crate::boards::model::{Assignment, Board, RemovedRange, SetOptions, Value};
 use crate::error::Error;
 use crate::server::{OwnedStr, Str};
-use std::sync::LazyLock;
+use lazy_static::lazy_static;
 use std::sync::mpsc::{self, Sender};
 use std::thread::Builder;
 
@@ -92,12 +92,14 @@ impl<'b, 'k> Edit<'b, 'k> {
     }
 }
 
-/// The channel to the thread that frees boards. `None` if the thread could not be started.
-static FREER: LazyLock<Option<Sender<Board>>> = LazyLock::new(|| {
-    let (sender, boards) = mpsc::channel();
-    let thread = Builder::new().name("zeitset-free".into()).spawn(move || boards.into_iter().for_each(drop));
-    thread.ok().map(|_| sender)
-});
+lazy_static! {
+    /// The channel to the thread that frees boards. `None` if the thread could not be started.
+    static ref FREER: Option<Sender<Board>> = {
+        let (sender, boards) = mpsc::channel();
+        let thread = Builder::new().name("zeitset-free".into()).spawn(move || boards.into_iter().for_each(drop));
+        thread.ok().map(|_| sender)
+    };
+}
 
 /// Frees a board. Another thread frees a large board, because freeing a million members takes milliseconds.
 pub(super) fn discard(board: Board) {

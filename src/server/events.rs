@@ -3,13 +3,14 @@
 use super::api::details;
 use super::context::{Context, is_announced};
 use super::panic::catch_panic;
+use super::shared::Shared;
 use super::slots::{self, SlotRange};
 use super::string::Str;
+use lazy_static::lazy_static;
 use redis_module::raw::{
     self, RedisModuleCtx, RedisModuleEvent, RedisModuleFlushInfo, RedisModuleString, RedisModuleSwapDbInfo,
 };
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 /// The changes of keys that the module distinguishes.
@@ -103,7 +104,9 @@ impl Classes {
     pub const SORTED_SETS: Classes = Classes(Classes::KEYS.0 | raw::REDISMODULE_NOTIFY_ZSET);
 }
 
-static LISTENERS: OnceLock<Listeners> = OnceLock::new();
+lazy_static! {
+    static ref LISTENERS: Shared<Listeners> = Shared::new(Listeners { key: &[], server: &[] });
+}
 
 static SUBSCRIBED: AtomicI32 = AtomicI32::new(0);
 
@@ -132,7 +135,7 @@ pub fn subscribe(ctx: &Context, classes: Classes) -> bool {
 
 /// Passes server events, and the [subscribed](subscribe) keyspace events, to `listeners` until the module is unloaded.
 pub fn listen(ctx: &Context, listeners: Listeners) {
-    LISTENERS.get_or_init(|| listeners);
+    LISTENERS.with(ctx, |all| *all = listeners);
     // The module may have been unloaded and loaded again.
     SUBSCRIBED.store(0, Ordering::Relaxed);
     let events = [
@@ -164,7 +167,7 @@ unsafe extern "C" fn key_event(
     if let Some(key) = key {
         let of_sorted_set = class & raw::REDISMODULE_NOTIFY_ZSET != 0;
         let event = KeyEvent { kind: EventKind::of(name.to_bytes()), key, of_sorted_set, is_ours };
-        for listener in LISTENERS.get().map_or(&[][..], |listeners| listeners.key) {
+        for listener in LISTENERS.with(&ctx, |listeners| listeners.key) {
             catch_panic(|| listener(&mut ctx, &event));
         }
     }
@@ -207,7 +210,7 @@ unsafe extern "C" fn server_event(ctx: *mut RedisModuleCtx, event: RedisModuleEv
         }
         _ => return,
     };
-    for listener in LISTENERS.get().map_or(&[][..], |listeners| listeners.server) {
+    for listener in LISTENERS.with(&ctx, |listeners| listeners.server) {
         catch_panic(|| listener(&mut ctx, event));
     }
 }
