@@ -122,7 +122,7 @@ impl<'a> Args<'a> {
 
     /// Parses a duration, which may be 0.
     pub fn wait(&mut self) -> Result<Millis, Error> {
-        time::parse(self.word()?.bytes(), Unit::Seconds).ok_or(Error::Wait)
+        time::parse(self.word()?.bytes(), Unit::Seconds).ok_or(Error::DurationOrZero)
     }
 
     /// Parses the value of `AT`.

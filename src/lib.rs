@@ -75,7 +75,7 @@ fn load(ctx: &mut Context, arguments: &[Str<'_>]) -> Result<(), String> {
             .map_err(|_| "the server refused the command CL.THROTTLE; unload redis-cell or omit 'cell'")?;
     }
     if !is_plain {
-        if !(data_type::register::<queues::Stored>(ctx) && data_type::register::<boards::Board>(ctx)) {
+        if !(data_type::register::<queues::QueueValue>(ctx) && data_type::register::<boards::Board>(ctx)) {
             return Err("the server refused a data type".into());
         }
         for (commands, effects) in [

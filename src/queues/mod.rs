@@ -24,4 +24,4 @@ pub mod wire;
 
 pub use open::{OpenQueue, rejected_effects, report_rejected};
 pub use report::report;
-pub use stored::Stored;
+pub use stored::QueueValue;

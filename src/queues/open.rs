@@ -1,7 +1,7 @@
 //! An open queue: a command changes it, and then commits the changes.
 
 use super::wire::{APPLY, EncodedEffects};
-use super::{Stored, names, stored, totals, waiting};
+use super::{QueueValue, names, stored, totals, waiting};
 use crate::base::time::Millis;
 use crate::error::Error;
 use crate::queues::model::{Change, Effect, JobChange, Queue};
@@ -42,7 +42,7 @@ impl<'k, M: Mode> OpenQueue<'k, M> {
     }
 
     fn of(key: Key<'k, M>, name: Str<'k>) -> Result<OpenQueue<'k, M>, Error> {
-        let new = if key.value::<Stored>()?.is_some() { None } else { Some(Queue::new()) };
+        let new = if key.value::<QueueValue>()?.is_some() { None } else { Some(Queue::new()) };
         Ok(OpenQueue { name, key, new, effects: EncodedEffects::default(), uncommitted: Uncommitted::default() })
     }
 
@@ -61,7 +61,7 @@ impl<'k, M: Mode> OpenQueue<'k, M> {
         }
     }
 
-    pub(super) fn stored(&self) -> Option<&Stored> {
+    pub(super) fn stored(&self) -> Option<&QueueValue> {
         self.key.value().ok().flatten()
     }
 }
@@ -93,7 +93,7 @@ impl<'k> OpenQueue<'k, Writing> {
         let (queue, ctx) = match &mut self.new {
             Some(new) => (new, self.key.ctx()),
             None => {
-                let value: Option<(&mut Stored, _)> = self.key.value_mut().ok().flatten();
+                let value: Option<(&mut QueueValue, _)> = self.key.value_mut().ok().flatten();
                 let (stored, ctx) = value.expect("the key held a queue when it was opened");
                 (&mut stored.queue, ctx)
             }
@@ -123,12 +123,12 @@ impl<'k> OpenQueue<'k, Writing> {
         let (is_new, mut check_at) = (new.is_some(), None);
         let ctx = match new {
             Some(new) => {
-                let stored = Stored::new(new);
+                let stored = QueueValue::new(new);
                 check_at = stored::moved_forward(&stored, now);
                 key.set_value(stored)
             }
             None => {
-                if let Ok(Some((stored, ctx))) = key.value_mut::<Stored>() {
+                if let Ok(Some((stored, ctx))) = key.value_mut::<QueueValue>() {
                     stored.count(|| ctx.is_replayed());
                     check_at = stored::moved_forward(stored, now);
                 }

@@ -103,7 +103,7 @@ impl EncodedEffects {
                 self.word(if generated { b"PUSHAUTO" } else { b"PUSH" }, c"zq.push").new_job(&job).flag(AGAIN, again)
             }
             Change::Job { id, change } => self.job_change(id, change),
-            Change::SettleRate => self.arg(b"SETTLE"),
+            Change::SettleRates => self.arg(b"SETTLE"),
             Change::Redrive { count, group } => self.word(b"REDRIVE", c"zq.redrive").number(count).group(group),
             Change::Hold { group, until } => self.word(b"HOLD", c"zq.hold").arg(group).number(until),
             Change::Configure(settings) => {

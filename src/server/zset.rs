@@ -130,7 +130,7 @@ impl ScoreRange<'_> {
     }
 
     /// Skips `count` members without reading them.
-    pub fn pass(mut self, count: usize) -> Self {
+    pub fn skip_first(mut self, count: usize) -> Self {
         if self.here_is_some() {
             // SAFETY: the handle is open and its iterator is at an element. At the last element, the iterator stays
             // there and the call returns 0.

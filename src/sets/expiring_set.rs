@@ -94,7 +94,7 @@ impl<'k, M: Mode> ExpiringSet<'k, M> {
     pub fn live(&mut self, offset: usize, now: Millis, until: f64) -> impl Iterator<Item = Element> {
         let now = time::to_score(now);
         // RESTORE accepts sets whose members are out of order, so an expired member may follow a live one.
-        self.set.range(now.next_up(), until).pass(offset).filter(move |element| element.score > now)
+        self.set.range(now.next_up(), until).skip_first(offset).filter(move |element| element.score > now)
     }
 
     /// Returns the number of live members in O(1), if none or all are live. Otherwise returns `None`, and the caller

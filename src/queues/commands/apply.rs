@@ -77,7 +77,7 @@ fn parse<'a>(args: &mut Args<'a>, at: Millis) -> Result<Effect<'a>, Error> {
             bytes(args)?,
             JobChange::Claim { token: args.count()?, deadline: args.count()?, worker: text(args, b"worker")? },
         ),
-        b"SETTLE" => Change::SettleRate,
+        b"SETTLE" => Change::SettleRates,
         b"ACK" => of_job(bytes(args)?, JobChange::Ack { again: None }),
         b"AGAIN" => of_job(bytes(args)?, JobChange::Ack { again: Some(args.count()?) }),
         b"RETRY" => of_job(

@@ -1,7 +1,7 @@
 //! Blocked clients: each checks its queues when it is woken, and claims. A timer calls [`check_due`], which checks the
 //! due queues. [`super`] has the clients and the timer.
 
-use super::model::name::name;
+use super::model::name::block_name;
 use super::model::{Client, Turn};
 use super::{STATE, TIMER, update, update_and_wake};
 use crate::base::db_key::{DbKey, DbKeyRef};
@@ -111,13 +111,13 @@ impl Waiter {
         let number = STATE.with(ctx, |state| {
             state.last_client += 1;
             let number = state.last_client;
-            db_keys.iter().for_each(|db_key| state.waiting.enter(db_key, number, now));
+            db_keys.iter().for_each(|db_key| state.waiting.join(db_key, number, now));
             state.stats.clients += 1;
             number
         });
         // The server blocks the client on a key with this name. The name must be in the slot of the client's keys,
         // which are all in one slot.
-        let name = name(number, keys.first().map_or(b"", |key| key.bytes()));
+        let name = block_name(number, keys.first().map_or(b"", |key| key.bytes()));
         let blocked = ctx.block(&name, timeout, Waiter { number, user, db_keys, turn: None, request });
         STATE.with(ctx, |state| state.clients.insert(number, blocked));
         for &key in keys {

@@ -16,7 +16,7 @@ fn kind(change: &Change<'_>) -> usize {
     match change {
         Change::Push { .. } => 0,
         Change::Job { change: JobChange::Claim { .. }, .. } => 1,
-        Change::SettleRate => 2,
+        Change::SettleRates => 2,
         Change::Job { change: JobChange::Ack { .. }, .. } => 3,
         Change::Job { change: JobChange::Retry { .. }, .. } => 4,
         Change::Job { change: JobChange::Dead { .. }, .. } => 5,
@@ -82,7 +82,7 @@ impl Parts {
         match self.kind {
             0 => Change::Push { job: self.new_job(), generated: yes, again: or },
             1 => of_job(JobChange::Claim { token: first, deadline: second, worker }),
-            2 => Change::SettleRate,
+            2 => Change::SettleRates,
             3 => of_job(JobChange::Ack { again: yes.then_some(first) }),
             4 => {
                 let attempt = [Attempt::Counts, Attempt::Free, Attempt::Last][self.small[0] as usize % 3];

@@ -204,7 +204,7 @@ proptest! {
             let change = match kind {
                 0 => Change::Push { job, generated: f % 2 == 0, again: f % 3 == 0 },
                 1 => of_job(JobChange::Claim { token: a, deadline: b, worker: [b"", b"w" as &[u8], &[b'w'; 256]][c as usize % 3] }),
-                2 => Change::SettleRate,
+                2 => Change::SettleRates,
                 3 => of_job(JobChange::Ack { again: due }),
                 4 => of_job(JobChange::Retry {
                     due: a, attempt: [Attempt::Counts, Attempt::Free, Attempt::Last][b as usize % 3],

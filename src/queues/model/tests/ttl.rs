@@ -19,7 +19,7 @@ fn expired(pair: &Pair, now: u64) -> u64 {
 fn upkeep(pair: &mut Pair, now: u64) -> Vec<String> {
     let Pair { primary, replica } = pair;
     let mut ids = Vec::new();
-    primary.clean_up(now, |effect| {
+    primary.run_upkeep(now, |effect| {
         assert!(replica.apply(effect), "{effect:?} applies");
         ids.push(String::from_utf8_lossy(effect.id().unwrap_or_default()).into_owned());
     });
