@@ -30,6 +30,8 @@ errors! {
     Arity = c"ERR wrong number of arguments",
     /// An unknown, repeated or contradictory keyword.
     Syntax = c"ERR syntax error",
+    /// A client sent an argument of ZQ.APPLY or ZLB.APPLY that is not as the module writes it.
+    Effect = c"ERR invalid effect; expected what this version of the module replicates",
     WrongType = c"WRONGTYPE Operation against a key holding the wrong kind of value",
     NotExpiring = c"NOTEXPIRING key is an ordinary sorted set; use ZEXP.ADOPT to convert it",
     NotLimit = c"NOTLIMIT key holds a string that is not a rate limit; use another key",

@@ -11,15 +11,19 @@ pub mod commands;
 mod effects;
 pub mod model;
 mod open;
+pub mod parse;
 mod report;
 mod stored;
+mod words;
 
-pub use changes::Edit;
-pub use effects::{APPLY, Words, decode_board};
 #[cfg(test)]
-pub use effects::{BoardEffect, encode_board};
+pub use changes::Edit;
+#[cfg(test)]
+pub use effects::BoardEffect;
+pub use effects::{APPLY, BoardChange, decode};
 pub use open::{BoardStats, change, create, merge, report_rejected, stats, store};
 pub use report::report;
+pub use words::decode as decode_words;
 
 pub use crate::boards::model::Board;
 use crate::boards::model::BoardError;

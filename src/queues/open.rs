@@ -2,6 +2,7 @@
 
 use super::wire::{APPLY, EncodedEffects};
 use super::{QueueValue, names, stored, totals, waiting};
+use crate::base::packed::Unreadable;
 use crate::base::time::Millis;
 use crate::error::Error;
 use crate::queues::model::{Change, Effect, JobChange, Queue};
@@ -17,11 +18,12 @@ pub fn rejected_effects() -> u64 {
     REJECTED.load(Ordering::Relaxed)
 }
 
-/// Counts and logs replicated effects that the queue in `key` has rejected. Without these effects, the queue differs
-/// from the master's queue.
-pub fn report_rejected(ctx: &Context, key: Str<'_>, count: u64) {
+/// Counts and logs rejected effects of a master or an AOF file. Without these effects, the queue in `key` differs from
+/// the master's queue. `first` is the first of them, and the reason.
+pub fn report_rejected(ctx: &Context, key: Option<Str<'_>>, count: u64, first: &Unreadable) {
     REJECTED.fetch_add(count, Ordering::Relaxed);
-    ctx.log(c"warning", &format!("zeitset: rejected {count} replicated effects that do not fit the queue {key}"));
+    let key = key.map_or("?".to_owned(), |key| key.to_string());
+    ctx.log(c"warning", &format!("zeitset: rejected {count} replicated effects on the queue {key}: {first}"));
 }
 
 /// An open queue. If the key is missing, the queue is empty, and a commit with effects creates the key.
@@ -138,7 +140,7 @@ impl<'k> OpenQueue<'k, Writing> {
         if is_new || check_at.is_some() {
             names::bring_forward(ctx, name, check_at);
         }
-        ctx.replicate_bytes(APPLY, name, &effects.arguments());
+        ctx.replicate_bytes(APPLY, name, &[effects.bytes()]);
         ctx.signal_modified(name);
         if let Some(next) = next {
             waiting::note_queue_changed(ctx, name, now, next);

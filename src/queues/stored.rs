@@ -108,13 +108,12 @@ impl DataType for QueueValue {
 
     fn rewrite(&self, to: &mut Rewriter<'_>) {
         let mut emit = |effects: &EncodedEffects| {
-            let arguments: Vec<_> = effects.arguments().into_iter().map(OwnedStr::new).collect();
-            to.emit(APPLY, &arguments);
+            to.emit(APPLY, &[OwnedStr::new(effects.bytes())]);
         };
         let mut effects = EncodedEffects::default();
         for effect in self.queue.rebuild() {
             effects.add(&effect);
-            if effects.effects() >= BATCH || effects.bytes() >= BATCH_BYTES {
+            if effects.effects() >= BATCH || effects.bytes().len() >= BATCH_BYTES {
                 emit(&effects);
                 effects = EncodedEffects::default();
             }

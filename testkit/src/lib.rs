@@ -23,6 +23,7 @@ mod client;
 mod clock;
 mod cluster;
 mod dataset;
+pub mod effects;
 mod expiring;
 mod folder;
 mod jobs;

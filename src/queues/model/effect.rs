@@ -72,8 +72,8 @@ pub enum JobChange<'a> {
         /// The worker's name, or empty.
         worker: &'a [u8],
     },
-    /// Removes an acknowledged job. A recurring job is due at `again` instead.
-    Ack { again: Option<Millis> },
+    /// Removes an acknowledged job. A recurring job is due at `next_due` instead.
+    Ack { next_due: Option<Millis> },
     /// NACK: makes a job wait for another attempt.
     Retry {
         due: Millis,
@@ -98,8 +98,8 @@ pub enum JobChange<'a> {
     Clean,
     /// Removes a dead letter because of DEADLEN or DEADTTL.
     Drop,
-    /// Removes a waiting job whose TTL has ended. A recurring job is due at `again` instead.
-    Expire { again: Option<Millis> },
+    /// Removes a waiting job whose TTL has ended. A recurring job is due at `next_due` instead.
+    Expire { next_due: Option<Millis> },
     /// Replaces a dead letter with the push that waits behind it.
     Follow,
     /// Makes a dead letter ready.

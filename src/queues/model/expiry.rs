@@ -123,6 +123,6 @@ impl Queue {
 
     fn expire(&mut self, slot: u32, at: Millis, sink: &mut impl FnMut(&Effect<'_>)) {
         let again = self.jobs[slot].recurrence().map(|recurrence| recurrence.next(at));
-        self.carry_out(slot, at, JobChange::Expire { again }, sink);
+        self.carry_out(slot, at, JobChange::Expire { next_due: again }, sink);
     }
 }

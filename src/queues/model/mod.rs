@@ -91,7 +91,7 @@ mod due_entries;
 mod effect;
 mod expiry;
 mod extras;
-mod field;
+pub mod field;
 mod finish;
 mod followers;
 mod groups;

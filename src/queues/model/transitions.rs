@@ -92,7 +92,7 @@ impl Queue {
             {
                 self.lease(slot, at, token, deadline, worker);
             }
-            JobChange::Ack { again } if has_token && again.is_none_or(is_time) => {
+            JobChange::Ack { next_due: again } if has_token && again.is_none_or(is_time) => {
                 tick(&mut self.counters.acked);
                 self.count_if_late(slot, at);
                 match again {
@@ -103,7 +103,7 @@ impl Queue {
                     }
                 }
             }
-            JobChange::Expire { again }
+            JobChange::Expire { next_due: again }
                 if self.is_expired(slot, at)
                     && again.is_some() == job.recurrence().is_some()
                     && again.is_none_or(is_time) =>
