@@ -121,8 +121,11 @@ pub enum BoardChange<'a> {
     Remove(Vec<&'a [u8]>),
     RemoveRange { first: u64, count: u64 },
     Clear,
-    Replace(Board),
+    Replace(Box<Board>),
 }
+
+/// Members, and the values of all of them.
+pub type Members<'a> = (Vec<&'a [u8]>, Vec<Value>);
 
 /// The members of `SET` and their values. Only the board says which values they have.
 pub enum Rows<'a> {
@@ -137,7 +140,7 @@ pub enum Rows<'a> {
 
 impl<'a> Rows<'a> {
     /// Reads the members, and the values of all members. Returns `None` if the board has other dimensions.
-    pub fn read(&self, dimensions: &[Dimension]) -> Result<Option<(Vec<&'a [u8]>, Vec<Value>)>, Error> {
+    pub fn read(&self, dimensions: &[Dimension]) -> Result<Option<Members<'a>>, Error> {
         let (of, kinds, members) = match self {
             Rows::Words(words) => {
                 let row = 1 + dimensions.len();
@@ -205,7 +208,7 @@ fn read<'a>(code: u8, from: &mut Unpacker<'a>) -> Result<BoardChange<'a>, Decode
         }
         REMRANGE => BoardChange::RemoveRange { first: from.number()?, count: from.number()? },
         CLEAR => BoardChange::Clear,
-        REPLACE => BoardChange::Replace(Board::decode(from)?),
+        REPLACE => BoardChange::Replace(Box::new(Board::decode(from)?)),
         _ => return Err(crate::base::packed::UNKNOWN),
     })
 }

@@ -34,7 +34,9 @@ pub fn decode<'a>(arguments: &'a [Str<'a>]) -> Result<BoardChange<'a>, (Unreadab
             b"REMRANGE" | b"CUT" => BoardChange::RemoveRange { first: args.count()?, count: args.positive()? },
             b"CLEAR" => BoardChange::Clear,
             b"REPLACE" | b"WHOLE" => {
-                return decode_board(words).map(BoardChange::Replace).map_err(|_| Error::Effect);
+                return decode_board(words)
+                    .map(|board| BoardChange::Replace(Box::new(board)))
+                    .map_err(|_| Error::Effect);
             }
             _ => return Err(Error::Syntax),
         })

@@ -70,7 +70,7 @@ fn decode<'a>(arguments: &'a [Str<'a>]) -> Result<(Str<'a>, BoardChange<'a>), (U
 fn carry_out(ctx: &mut Context, key: Str<'_>, change: BoardChange<'_>) -> Result<bool, Error> {
     match change {
         BoardChange::Create(schema) => boards::create(ctx, key, schema),
-        BoardChange::Replace(board) => boards::store(ctx, key, board).map(|()| true),
+        BoardChange::Replace(board) => boards::store(ctx, key, *board).map(|()| true),
         change => match boards::change(ctx, key, |edit| edit.apply(&change)) {
             Err(Error::NoBoard) => Ok(false),
             result => result,
