@@ -46,7 +46,7 @@ fn main() {
             add(con, "most", MEMBERS, |_| 0);
             call(con, &["ZEXP.ADD", "most", "1h", "survivor"]);
         },
-        |con| until(con, |con| number(con, &["ZCARD", "most"]) == 1),
+        |con| until(con, |con| number(con, &["ZCARD", "most"]) == 2),
     );
     run(
         &server,

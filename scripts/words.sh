@@ -45,7 +45,7 @@ the like of         | name the things
 patrol              | keyspace scan
 misfit              | rejected effect
 tally               | stats, totals
-mended              | fixed; restored (a marker)
+mended              | fixed; restored
 whoever             | the client that ..., the worker that ...
 anybody             | any client, or the actor'"'"'s name
 everybody           | all clients, or the actors'"'"' name

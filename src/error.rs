@@ -53,6 +53,10 @@ errors! {
     Throttle = c"ERR value is out of range; max_burst must be at least 0, count and period at least 1, intervals 1 to 2^63-1 ns",
     KeyNamedTwice = c"ERR the same key is given twice",
     Precision = c"ERR PRECISION must not exceed the window",
+    /// The tag's name was given as the name of a member to write.
+    TagAsMember = c"ERR 'zeitset:expiring' marks expiring sets and cannot be a member; use another name",
+    /// ADOPT of a set that has a member of the tag's name.
+    TagTaken = c"ERR set has a member 'zeitset:expiring', the name of the tag; rename the member first",
     ScoreNotATime = c"ERR score is not a time; expected 0 to 2^53-1 ms",
     /// ADOPT would make every member expire at once.
     AllExpired = c"ERR every member would expire at once; check UNIT or use FORCE",

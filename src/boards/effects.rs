@@ -10,8 +10,8 @@
 //! | 4 | `CLEAR` | | removes all members |
 //! | 5 | `REPLACE` | the stored form of a board | replaces the board and removes the TTL |
 //!
-//! Kinds are the number of dimensions, and a bit mask of those that are FLOAT. A member and its values have the same form
-//! as in the stored form. Members go on to the end of the effect.
+//! Kinds are the number of dimensions, and a bit mask of those that are FLOAT. A member and its values have the same
+//! form as in the stored form. Members go on to the end of the effect.
 //!
 //! Effects have final values and depend on no clock, condition or other key. So equal boards stay equal if they get the
 //! same effects in the same order. This includes the order of ties.

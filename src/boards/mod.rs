@@ -1,8 +1,8 @@
 //! Leaderboards as keys: the layer between the model's board and the server.
 //!
 //! Commands change the members of a board through [`change`]. `change` opens the key, and [`Edit`](changes::Edit)
-//! changes the board and records the effect. Then `change` replicates the effect, signals WATCH and client-side caching,
-//! and sends the keyspace event. `stored` saves, loads and measures boards.
+//! changes the board and records the effect. Then `change` replicates the effect, signals WATCH and client-side
+//! caching, and sends the keyspace event. `stored` saves, loads and measures boards.
 //!
 //! An empty board keeps its key, because the board has settings that a user chose.
 

@@ -5,11 +5,17 @@
 //! the cluster is down or the slot is being imported.
 
 use super::context::Context;
-use super::string::{OwnedStr, Str};
+use super::string::{OwnedStr, StaticStr, Str};
+use crate::base::time::decimal;
 use crate::error::Error;
+use lazy_static::lazy_static;
 use redis_module::raw::{self, RedisModuleCallReply, RedisModuleCtx};
 use std::ffi::CStr;
 use std::ptr::NonNull;
+
+lazy_static! {
+    static ref INFINITY: StaticStr = StaticStr::new(b"+inf");
+}
 
 /// The server refused a called command. Nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +73,14 @@ impl Reply {
         let count = unsafe { api!(RedisModule_CallReplyInteger(self.0.as_ptr())) };
         u64::try_from(count).map_err(|_| Failed)
     }
+
+    /// Returns a string of an array. `None` if the array is shorter, or if the element is no string.
+    fn string(&self, at: usize) -> Option<OwnedStr> {
+        // SAFETY: the reply is valid, and an array. Its element lives as long as the reply, and is null after the end.
+        let element = NonNull::new(unsafe { api!(RedisModule_CallReplyArrayElement(self.0.as_ptr(), at)) })?;
+        // SAFETY: `element` is not null. The string is new, and the module owns it.
+        unsafe { OwnedStr::from_raw(api!(RedisModule_CreateStringFromCallReply(element.as_ptr()))) }
+    }
 }
 
 impl Context {
@@ -85,22 +99,20 @@ impl Context {
 
     /// Returns how many members of a sorted set have a score above `score`. O(log N).
     pub fn count_above(&mut self, key: Str<'_>, score: u64) -> Result<u64, Failed> {
-        let min = OwnedStr::new(format!("({score}").as_bytes());
-        let max = OwnedStr::new(b"+inf");
-        self.call(c"ZCOUNT", &[key, min.as_str(), max.as_str()])?.count()
+        let mut min = [b'('; 21];
+        let end = 1 + decimal(score, &mut min[1..]);
+        let (min, max) = (OwnedStr::new(&min[..end]), INFINITY.get(self));
+        self.call(c"ZCOUNT", &[key, min.as_str(), max])?.count()
     }
 
-    /// Returns the member of a sorted set at a rank. O(log N).
-    pub fn member_at(&mut self, key: Str<'_>, rank: u64) -> Result<Option<OwnedStr>, Failed> {
-        let rank = OwnedStr::from_integer(i64::try_from(rank).map_err(|_| Failed)?);
-        let reply = self.call(c"ZRANGE", &[key, rank.as_str(), rank.as_str()])?;
+    /// Returns the members of a sorted set from one rank to another (both inclusive), lowest score first. O(log N + M)
+    /// with M the number of members returned.
+    pub fn members_at(&mut self, key: Str<'_>, from: u64, to: u64) -> Result<Vec<OwnedStr>, Failed> {
+        let [from, to] = [from, to].map(|rank| OwnedStr::from_integer(i64::try_from(rank).unwrap_or(i64::MAX)));
+        let reply = self.call(c"ZRANGE", &[key, from.as_str(), to.as_str()])?;
         if !reply.is(raw::REDISMODULE_REPLY_ARRAY) {
             return Err(Failed);
         }
-        // SAFETY: the reply is valid. Its element lives as long as the reply, and is null if the reply is empty.
-        let element = unsafe { api!(RedisModule_CallReplyArrayElement(reply.0.as_ptr(), 0)) };
-        let Some(element) = NonNull::new(element) else { return Ok(None) };
-        // SAFETY: `element` is not null. The string is new, and the module owns it.
-        Ok(unsafe { OwnedStr::from_raw(api!(RedisModule_CreateStringFromCallReply(element.as_ptr()))) })
+        Ok((0..).map_while(|at| reply.string(at)).collect())
     }
 }

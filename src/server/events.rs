@@ -11,6 +11,7 @@ use redis_module::raw::{
     self, RedisModuleCtx, RedisModuleEvent, RedisModuleFlushInfo, RedisModuleString, RedisModuleSwapDbInfo,
 };
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::mem;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 /// The changes of keys that the module distinguishes.
@@ -18,8 +19,6 @@ use std::sync::atomic::{AtomicI32, Ordering};
 pub enum EventKind {
     /// The key was deleted, has expired, or was evicted.
     Gone,
-    Expire,
-    Persist,
     /// The key was renamed. `RenameFrom` is about the old name, `RenameTo` about the new one.
     RenameFrom,
     RenameTo,
@@ -29,15 +28,31 @@ pub enum EventKind {
     /// The key was created or replaced by COPY.
     CopyTo,
     Restore,
+    /// A command such as ZUNIONSTORE created or replaced a sorted set.
+    StoreSortedSet,
+    /// Members of a sorted set were removed by name.
+    RemoveMembers,
+    /// Members of a sorted set were removed by rank, score or name order. ZPOPMIN and its like send this event after
+    /// the first removal, the other commands after the last one.
+    RemoveRange,
+    /// Another event of the class of sorted sets: members were added, or got another score.
+    ChangeScores,
     Other,
 }
 
 impl EventKind {
-    fn of(name: &[u8]) -> EventKind {
+    fn of(class: c_int, name: &[u8]) -> EventKind {
+        if class & raw::REDISMODULE_NOTIFY_ZSET as c_int != 0 {
+            return match name {
+                b"zrem" => EventKind::RemoveMembers,
+                b"zpopmin" | b"zpopmax" => EventKind::RemoveRange,
+                _ if name.starts_with(b"zremrangeby") => EventKind::RemoveRange,
+                _ if name.ends_with(b"store") => EventKind::StoreSortedSet,
+                _ => EventKind::ChangeScores,
+            };
+        }
         match name {
             b"del" | b"expired" | b"evicted" => EventKind::Gone,
-            b"expire" => EventKind::Expire,
-            b"persist" => EventKind::Persist,
             b"rename_from" => EventKind::RenameFrom,
             b"rename_to" => EventKind::RenameTo,
             b"move_from" => EventKind::MoveFrom,
@@ -52,8 +67,6 @@ impl EventKind {
 pub struct KeyEvent<'a> {
     pub kind: EventKind,
     pub key: Str<'a>,
-    /// Whether the event belongs to the class of sorted set events (`z` in `notify-keyspace-events`).
-    pub of_sorted_set: bool,
     /// Whether the module sent the event.
     pub is_ours: bool,
 }
@@ -154,6 +167,25 @@ pub fn listen(ctx: &Context, listeners: Listeners) {
     }
 }
 
+/// Runs `job` after the current command, transaction or script, before the server serves another client. The server
+/// replicates the job's changes together with the command's. Returns `false` if the server does not run the job: Redis
+/// has such jobs since 7.2, and none while it loads a dataset or on a read-only replica.
+pub fn run_after_command(ctx: &Context, job: fn(&mut Context)) -> bool {
+    if !has_api!(RedisModule_AddPostNotificationJob) {
+        return false;
+    }
+    // SAFETY: the context is valid. `run_job` gets the function's address back, and there is nothing to free.
+    let status =
+        unsafe { api!(RedisModule_AddPostNotificationJob(ctx.as_ptr(), Some(run_job), job as *mut c_void, None)) };
+    status == raw::REDISMODULE_OK as c_int
+}
+
+unsafe extern "C" fn run_job(ctx: *mut RedisModuleCtx, job: *mut c_void) {
+    // SAFETY: the server passes a context that is valid during this call. `job` is the address of such a function.
+    let (mut ctx, job) = unsafe { (Context::from_raw(ctx), mem::transmute::<*mut c_void, fn(&mut Context)>(job)) };
+    catch_panic(|| job(&mut ctx));
+}
+
 unsafe extern "C" fn key_event(
     ctx: *mut RedisModuleCtx,
     class: c_int,
@@ -161,12 +193,15 @@ unsafe extern "C" fn key_event(
     key: *mut RedisModuleString,
 ) -> c_int {
     let is_ours = is_announced(name);
+    // No listener needs the module's own changes of members.
+    if is_ours && class & raw::REDISMODULE_NOTIFY_ZSET as c_int != 0 {
+        return raw::REDISMODULE_OK as c_int;
+    }
     // SAFETY: the server passes a context, a NUL-terminated name and a key that are valid during this call.
     let (mut ctx, name, key) = unsafe { (Context::from_raw(ctx), CStr::from_ptr(name), Str::from_raw(key)) };
     // The server sends events one at a time, so the module needs no lock.
     if let Some(key) = key {
-        let of_sorted_set = class & raw::REDISMODULE_NOTIFY_ZSET != 0;
-        let event = KeyEvent { kind: EventKind::of(name.to_bytes()), key, of_sorted_set, is_ours };
+        let event = KeyEvent { kind: EventKind::of(class, name.to_bytes()), key, is_ours };
         for listener in LISTENERS.with(&ctx, |listeners| listeners.key) {
             catch_panic(|| listener(&mut ctx, &event));
         }

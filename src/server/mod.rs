@@ -45,4 +45,4 @@ pub mod zset;
 pub use api::missing;
 pub use context::Context;
 pub use panic::{catch_panic, log_panics};
-pub use string::{OwnedStr, Str};
+pub use string::{OwnedStr, StaticStr, Str};

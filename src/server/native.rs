@@ -6,8 +6,9 @@
 
 use std::ffi::CStr;
 
-const NEEDED: [&CStr; 10] = [
+const NEEDED: [&CStr; 11] = [
     c"DUMP",
+    c"PERSIST",
     c"PEXPIREAT",
     c"RESTORE",
     c"SET",

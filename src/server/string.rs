@@ -2,6 +2,7 @@
 //! only text.
 
 use crate::base::time::decimal;
+use redis_module::RedisLockIndicator;
 use redis_module::raw::RedisModuleString;
 use std::ffi::c_int;
 use std::fmt;
@@ -96,6 +97,24 @@ impl OwnedStr {
 
     pub fn bytes(&self) -> &[u8] {
         self.as_str().bytes()
+    }
+}
+
+/// A string that exists as long as the module.
+pub struct StaticStr(OwnedStr);
+
+// SAFETY: `get` takes the proof that the caller holds the server's lock, so one thread at a time uses the string.
+unsafe impl Send for StaticStr {}
+// SAFETY: as above.
+unsafe impl Sync for StaticStr {}
+
+impl StaticStr {
+    pub fn new(bytes: &[u8]) -> StaticStr {
+        StaticStr(OwnedStr::new(bytes))
+    }
+
+    pub fn get(&'static self, _: &impl RedisLockIndicator) -> Str<'static> {
+        self.0.as_str()
     }
 }
 

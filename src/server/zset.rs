@@ -61,11 +61,6 @@ impl<'k, M: Mode> SortedSet<'k, M> {
         ScoreRange { key: &mut self.key.handle, is_open: true }.current()
     }
 
-    /// Returns the member with the lowest score. O(1).
-    pub fn first(&mut self) -> Option<Element> {
-        self.range(f64::NEG_INFINITY, f64::INFINITY).here()
-    }
-
     /// Returns the members from one score to another (both inclusive), lowest first. O(log N), and O(1) per step.
     pub fn range(&mut self, from: f64, to: f64) -> ScoreRange<'_> {
         if !self.is_empty() {
@@ -127,6 +122,11 @@ impl ScoreRange<'_> {
     /// Returns the current element, or `None` at the end.
     fn here(&mut self) -> Option<Element> {
         self.here_is_some().then(|| self.current())?
+    }
+
+    /// Whether the range has more than `count` members. Does not read them.
+    pub fn has_more_than(self, count: usize) -> bool {
+        self.skip_first(count).here_is_some()
     }
 
     /// Skips `count` members without reading them.

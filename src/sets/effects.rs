@@ -1,7 +1,7 @@
 //! Replication and keyspace events of sorted sets. Replicas and the AOF get the server's own commands with absolute
 //! values.
 
-use crate::base::time::{self, Decimal, Millis};
+use crate::base::time;
 use crate::config;
 use crate::server::context::{EventClass, PendingEvents};
 use crate::server::zset::Element;
@@ -37,7 +37,7 @@ impl<'c> Effects<'c> {
     }
 
     /// Replicates the new scores (`put`), and then the removals. In the other order, a removal could empty the set
-    /// on a replica, so that the set would lose its TTL there.
+    /// on a replica, so that the key would lose its TTL there.
     pub fn members(&mut self, put: &[(MemberName<'_>, f64)], removed: &[MemberName<'_>]) {
         if !put.is_empty() {
             let scores: SmallVec<[_; 1]> = put.iter().map(|(_, score)| score_text(*score)).collect();
@@ -55,47 +55,52 @@ impl<'c> Effects<'c> {
         }
     }
 
-    /// Replicates `expires`, the key's new TTL, if the TTL has changed. Signals the change of the key to WATCH and
-    /// client-side caching.
-    pub fn key(&mut self, is_empty: bool, expires: Option<Millis>) {
+    /// Replicates the removal of the key's TTL if `is_persisted`. Signals the change of the key to WATCH and client-side
+    /// caching.
+    pub fn key(&mut self, is_empty: bool, is_persisted: bool) {
+        if is_persisted {
+            self.ctx.replicate(c"PERSIST", &[self.name]);
+            self.events.add(EventClass::Generic, c"persist");
+        }
         if is_empty {
             self.events.add(EventClass::Generic, c"del");
-        }
-        if let Some(at) = expires {
-            self.ctx.replicate_bytes(c"PEXPIREAT", self.name, &[Decimal::of(at).as_bytes()]);
-            self.events.add(EventClass::Generic, c"expire");
         }
         self.ctx.signal_modified(self.name);
     }
 
-    /// Replicates the removal of `gone`, the expired members. `first` is the lowest score that remains in the set.
+    /// Replicates the removal of `gone`, the expired members. `first` is the lowest score that remains in the set, apart
+    /// from the tag's.
+    ///
+    /// The range begins above `-inf`, the tag's score, so ZREM names the removed members with this score. It also names
+    /// the members with the highest removed score if members with this score remain. RESTORE accepts sets whose members
+    /// are out of order. In such a set, a range would miss some members, so ZREM names all of them.
     pub fn expiry(&mut self, gone: &[Element], first: Option<f64>) {
         let Some(last) = gone.last().map(|element| element.score) else { return };
-        let whole = match first {
-            // RESTORE accepts sets whose members are out of order. In such a set, a score range would miss some
-            // members, so ZREM names every removed member.
-            _ if !gone.is_sorted_by(|one, next| one.score <= next.score) => 0,
-            // If members with the highest removed score remain, a score range would also remove them. So ZREM names the
-            // removed members with this score.
-            Some(first) if first <= last => gone.partition_point(|element| element.score < last),
+        let is_sorted = gone.is_sorted_by(|one, next| one.score <= next.score);
+        let is_lowest = |element: &Element| !is_sorted || element.score == f64::NEG_INFINITY;
+        let start = gone.partition_point(is_lowest);
+        let end = match first {
+            _ if !is_sorted => gone.len(),
+            Some(first) if first <= last => gone.partition_point(|element| element.score < last).max(start),
             _ => gone.len(),
         };
-        let (lower, named) = gone.split_at(whole);
-        if let Some(highest) = lower.last() {
-            let (from, to) = (OwnedStr::new(b"-inf"), score_text(highest.score));
+        if let Some(highest) = gone[start..end].last() {
+            let (from, to) = (OwnedStr::new(b"(-inf"), score_text(highest.score));
             self.ctx.replicate(c"ZREMRANGEBYSCORE", &[self.name, from.as_str(), to.as_str()]);
         }
-        if !named.is_empty() {
-            self.removal(named.iter().map(|element| element.member.as_str()));
+        if start > 0 || end < gone.len() {
+            self.removal(gone[..start].iter().chain(&gone[end..]).map(|element| element.member.as_str()));
         }
         self.events.add(EventClass::Module, c"zexp.expired");
     }
 
-    /// Replicates the removal of a set whose members have all expired.
-    pub fn unlink(&mut self) {
+    /// Replicates the removal of a set without live members. `has_expired` tells whether it had expired members.
+    pub fn unlink(&mut self, has_expired: bool) {
         self.ctx.replicate(c"UNLINK", &[self.name]);
-        self.key(true, None);
-        self.events.add(EventClass::Module, c"zexp.expired");
+        self.key(true, false);
+        if has_expired {
+            self.events.add(EventClass::Module, c"zexp.expired");
+        }
     }
 
     fn removal<'m>(&self, members: impl Iterator<Item = Str<'m>>)

@@ -1,15 +1,15 @@
 //! An open sorted set whose scores are expiry times.
 
 use super::effects::{Effects, MemberName, announce_members};
-use super::tracker;
+use super::{legacy, tag, tracker};
 use crate::base::time::{self, Millis};
 use crate::config;
 use crate::error::Error;
 use crate::server::context::PendingEvents;
 use crate::server::key::{Key, Mode, Reading, Writing};
-use crate::server::zset::{Element, ScoreRange, SortedSet};
+use crate::server::zset::{Element, SortedSet};
 use crate::server::{Context, Str};
-use crate::sets::index::marker;
+use crate::sets::index::PendingTag;
 use smallvec::SmallVec;
 
 /// The number of members that the sweeper removes between two readings of the clock. Removing them takes 20 to 50 µs.
@@ -22,61 +22,80 @@ const CHUNK: u64 = 64;
 /// member one by one.
 const UNLINKED_AT_ONCE: u64 = 1000;
 
+/// What shows that the open set is an expiring set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sign {
+    Tag,
+    /// Nothing yet: the key is missing.
+    New,
+    /// Nothing: ADOPT has opened an ordinary set, or a plain command has removed the tag, and the module has not added it
+    /// again yet.
+    Untagged,
+    /// This TTL of the key: the set is of version 0.3.
+    Legacy(Millis),
+}
+
 /// An open expiring set, or a missing key that can become one.
 #[must_use = "changes must be committed"]
 pub struct ExpiringSet<'k, M: Mode> {
     name: Str<'k>,
     set: SortedSet<'k, M>,
-    /// The highest score when the key was opened. `ttl` is the TTL at that time.
-    highest: Option<f64>,
-    ttl: Option<Millis>,
+    sign: Sign,
     put: SmallVec<[(MemberName<'k>, f64); 1]>,
     removed: Vec<MemberName<'k>>,
 }
 
 impl<'k, M: Mode> ExpiringSet<'k, M> {
-    /// Wraps an open key. A missing key is an empty set. Returns an error if the key holds another type. If a sorted
-    /// set has no marker, calls `recognizes` with the context, the highest score and the TTL. Returns an error if
-    /// `recognizes` returns false.
-    fn of(
-        key: Key<'k, M>,
-        name: Str<'k>,
-        recognizes: impl FnOnce(&Context, f64, Option<Millis>) -> bool,
-    ) -> Result<ExpiringSet<'k, M>, Error> {
+    /// Wraps an open key. A missing key is an empty set. Returns an error if the key holds anything else.
+    fn of(key: Key<'k, M>, name: Str<'k>) -> Result<ExpiringSet<'k, M>, Error> {
         let mut set = SortedSet::new(key).ok_or(Error::WrongType)?;
-        let highest = set.last().map(|last| last.score);
-        let ttl = highest.and_then(|_| set.key.expires_at());
-        if let Some(highest) = highest
-            && !marker::holds(highest, ttl)
-            && !recognizes(set.key.ctx(), highest, ttl)
-        {
-            return Err(Error::NotExpiring);
-        }
-        let (put, removed) = (SmallVec::new(), Vec::new());
-        Ok(ExpiringSet { name, set, highest, ttl, put, removed })
+        let (ctx, is_new) = (set.key.ctx(), set.is_empty());
+        let sign = match tracker::pending(ctx, name) {
+            _ if is_new => Some(Sign::New),
+            Some(PendingTag::Copied) => None,
+            pending => match (set.score(tag::name(ctx)), pending) {
+                (Some(tag::SCORE), _) => Some(Sign::Tag),
+                (Some(_), _) => None,
+                (None, Some(PendingTag::Legacy(ttl))) => Some(Sign::Legacy(ttl)),
+                (None, Some(_)) => Some(Sign::Untagged),
+                (None, None) => legacy::ttl(&mut set).map(Sign::Legacy),
+            },
+        };
+        Ok(ExpiringSet { name, set, sign: sign.ok_or(Error::NotExpiring)?, put: SmallVec::new(), removed: Vec::new() })
     }
 
     pub fn expiring(ctx: &'k mut Context, name: Str<'k>) -> Result<ExpiringSet<'k, M>, Error> {
         tracker::note_used(ctx);
-        ExpiringSet::of(Key::open(ctx, name), name, |ctx, highest, ttl| tracker::recognizes(ctx, name, highest, ttl))
+        ExpiringSet::of(Key::open(ctx, name), name)
     }
 
     pub fn ctx(&self) -> &Context {
         self.set.key.ctx()
     }
 
-    /// Returns the highest score at the time of opening.
-    pub fn highest(&self) -> Option<f64> {
-        self.highest
+    pub fn is_empty(&self) -> bool {
+        self.set.is_empty()
     }
 
-    pub fn lowest(&mut self) -> Option<f64> {
-        self.set.first().map(|first| first.score)
-    }
-
-    /// Returns the number of members, including expired ones.
+    /// Returns the number of members, including expired ones, without the tag.
     pub fn len(&self) -> u64 {
-        self.set.len()
+        self.set.len().saturating_sub(self.tags())
+    }
+
+    /// Returns the number of members that are the tag.
+    fn tags(&self) -> u64 {
+        u64::from(self.sign == Sign::Tag)
+    }
+
+    /// Returns a member, expired or live, by its rank. Ranks are counted from the first member behind the tag's place.
+    pub fn at(&mut self, rank: u64) -> Option<Element> {
+        let place = usize::try_from(self.tags() + rank).ok()?;
+        self.set.range(f64::NEG_INFINITY, f64::INFINITY).skip_first(place).next()
+    }
+
+    /// Returns the rank of the first live member in the sorted set. `live` is the number of live members.
+    pub fn first_live_rank(&self, live: u64) -> u64 {
+        self.set.len().saturating_sub(live)
     }
 
     /// Returns the time at which a live member expires, rounded up to a ms. Returns `None` if the member is missing or
@@ -86,8 +105,16 @@ impl<'k, M: Mode> ExpiringSet<'k, M> {
         Some(time::ceil_score(at).unwrap_or(time::MAX))
     }
 
-    pub fn range(&mut self, from: f64, to: f64) -> ScoreRange<'_> {
-        self.set.range(from, to)
+    /// Returns the members, including expired ones, lowest score first.
+    pub fn members(&mut self) -> impl Iterator<Item = Element> {
+        self.range(f64::NEG_INFINITY, f64::INFINITY)
+    }
+
+    /// Returns the members from one score to another (both inclusive), lowest first, without the tag.
+    fn range(&mut self, from: f64, to: f64) -> impl Iterator<Item = Element> {
+        self.set
+            .range(from, to)
+            .filter(|element| element.score > f64::NEG_INFINITY || !tag::is_name(element.member.as_str()))
     }
 
     /// Returns the live members that expire by `until`, soonest first. Skips the first `offset` of these members.
@@ -97,18 +124,13 @@ impl<'k, M: Mode> ExpiringSet<'k, M> {
         self.set.range(now.next_up(), until).skip_first(offset).filter(move |element| element.score > now)
     }
 
-    /// Returns the number of live members in O(1), if none or all are live. Otherwise returns `None`, and the caller
-    /// must close the key and call [`Context::count_above`].
+    /// Returns the number of live members in O(1), if none has expired. Otherwise returns `None`, and the caller must
+    /// close the key and call [`Context::count_above`].
     fn live_count_at_hand(&mut self, now: Millis) -> Option<u64> {
         debug_assert!(self.is_unchanged());
-        let now_score = time::to_score(now);
-        if self.highest.is_none_or(|highest| highest <= now_score) {
-            return Some(0);
-        }
-        if self.lowest().is_some_and(|lowest| lowest > now_score) {
-            return Some(self.len());
-        }
-        None
+        let tags = usize::from(self.sign == Sign::Tag);
+        let has_expired = self.set.range(f64::NEG_INFINITY, time::to_score(now)).has_more_than(tags);
+        (!has_expired).then(|| self.len())
     }
 
     fn is_unchanged(&self) -> bool {
@@ -121,8 +143,19 @@ impl<'k> ExpiringSet<'k, Reading> {
         self.set.key.shared_ctx()
     }
 
+    /// Returns the number of live members of a set. O(1) if no member has expired, otherwise O(log N), however many
+    /// members have expired.
+    pub fn card(ctx: &mut Context, name: Str<'_>, now: Millis) -> Result<u64, Error> {
+        let mut set = ExpiringSet::<Reading>::expiring(ctx, name)?;
+        if let Some(live) = set.live_count_at_hand(now) {
+            return Ok(live);
+        }
+        drop(set);
+        Ok(ctx.count_above(name, now)?)
+    }
+
     /// Opens an expiring set, and passes the set and the number of its live members to `look`. Returns the result of
-    /// `look`. O(1) if no member has expired, otherwise O(log N), however many members have expired.
+    /// `look`. The cost is that of [`card`](ExpiringSet::card).
     pub fn counted<R>(
         ctx: &mut Context,
         name: Str<'_>,
@@ -143,15 +176,20 @@ impl<'k> ExpiringSet<'k, Reading> {
 /// the keyspace events. `sweep` replicates its own changes, and returns the events for the caller to send. A caller
 /// that opens an existing set for writing must call `commit` or `sweep`, unless the caller returns an error.
 impl<'k> ExpiringSet<'k, Writing> {
-    /// Opens a set for the sweeper, which restores the marker and deletes expired members. The set must have the marker
-    /// or be dirty. Returns an error for any other sorted set.
-    pub(super) fn to_check(ctx: &'k mut Context, name: Str<'k>) -> Result<ExpiringSet<'k, Writing>, Error> {
-        ExpiringSet::of(Key::open_notouch(ctx, name), name, |ctx, _, ttl| tracker::is_dirty(ctx, name, ttl))
+    /// Opens a set for the module's background work. Returns `None` if the key is not an expiring set.
+    pub(super) fn to_check(ctx: &'k mut Context, name: Str<'k>) -> Option<ExpiringSet<'k, Writing>> {
+        ExpiringSet::of(Key::open_notouch(ctx, name), name).ok().filter(|set| !set.is_empty())
     }
 
-    /// Opens any sorted set, to make it an expiring set.
+    /// Opens any sorted set, to make it an expiring set. [`commit_adopted`](ExpiringSet::commit_adopted) completes this.
     pub fn adopt(ctx: &'k mut Context, name: Str<'k>) -> Result<ExpiringSet<'k, Writing>, Error> {
-        ExpiringSet::of(Key::open(ctx, name), name, |_, _, _| true)
+        let set = SortedSet::new(Key::open(ctx, name)).ok_or(Error::WrongType)?;
+        let sign = match set.score(tag::name(set.key.ctx())) {
+            Some(tag::SCORE) => Sign::Tag,
+            Some(_) => return Err(Error::TagTaken),
+            None => Sign::Untagged,
+        };
+        Ok(ExpiringSet { name, set, sign, put: SmallVec::new(), removed: Vec::new() })
     }
 
     /// Returns the set and the number of its live members. O(log N), or O(1) if no member has expired.
@@ -163,11 +201,10 @@ impl<'k> ExpiringSet<'k, Writing> {
         }
         let ctx = self.set.key.close();
         let live = ctx.count_above(self.name, now)?;
-        self.set = SortedSet::new(Key::open(ctx, self.name)).ok_or(Error::WrongType)?;
-        Ok((self, live))
+        Ok((ExpiringSet::of(Key::open(ctx, self.name), self.name)?, live))
     }
 
-    /// Sets a member's score. A member may be put or removed at most once per commit.
+    /// Sets a member's score. A member may be put or removed at most once per commit. The member must not be the tag.
     pub fn put(&mut self, member: MemberName<'k>, score: f64) {
         self.set.put(member.as_str(), score);
         self.put.push((member, score));
@@ -178,38 +215,43 @@ impl<'k> ExpiringSet<'k, Writing> {
         self.removed.push(member);
     }
 
-    /// Restores the marker. If `deletes` is true, also removes the members that have expired by `now`, lowest score
-    /// first. Calls `is_time_up` after every [`CHUNK`] members, and stops when `is_time_up` returns true. If all
-    /// members have expired, unlinks a set of at most [`UNLINKED_AT_ONCE`] members, and drains a larger set to this
-    /// size. Closes the key.
-    ///
-    /// Does not set a marker in the past, because the server would then remove all members at once.
+    /// Adds the tag if the set has members but no tag.
+    fn tag(&mut self) {
+        if self.sign != Sign::Tag && !self.set.is_empty() {
+            let tag = tag::name(self.ctx());
+            self.set.put(tag, tag::SCORE);
+            self.put.insert(0, (MemberName::Argument(tag), f64::NEG_INFINITY));
+        }
+    }
+
+    /// Adds the tag if it is missing, and completes the changes. The set is an expiring set from now on, even if a STORE
+    /// command has copied its tag.
+    pub fn commit_adopted(mut self) -> &'k mut Context {
+        self.tag();
+        let (database, name) = (self.ctx().database(), self.name);
+        tracker::update(self.ctx(), |tracking| tracking.tagged(database, name.bytes()));
+        self.commit()
+    }
+
+    /// Removes the members that have expired by `now`, lowest score first. Calls `is_time_up` after every [`CHUNK`]
+    /// members, and stops when `is_time_up` returns true. If all members have expired, unlinks a set of at most
+    /// [`UNLINKED_AT_ONCE`] members, and drains a larger set to this size. Unlinks a set of which only the tag is left.
+    /// Closes the key.
     ///
     /// The replicated commands name expired members or a range of past scores. So they remove no live member, even if
     /// the dataset of a replica differs.
-    pub(super) fn sweep(
-        mut self,
-        now: Millis,
-        deletes: bool,
-        is_time_up: &dyn Fn() -> bool,
-    ) -> (&'k mut Context, Removed) {
-        let marker = self.highest.and_then(marker::of).filter(|&marker| marker > now);
+    pub(super) fn sweep(mut self, now: Millis, is_time_up: &dyn Fn() -> bool) -> (&'k mut Context, Removed) {
         let now = time::to_score(now);
+        let has_live = self.set.range(now.next_up(), f64::INFINITY).has_more_than(0);
         let most = if config::ANNOUNCE_MEMBERS.get() { 0 } else { UNLINKED_AT_ONCE };
-        let spared = match self.highest {
-            _ if !deletes => u64::MAX,
-            Some(highest) if highest <= now && self.len() <= most => return self.unlink(),
-            Some(highest) if highest <= now => most,
-            _ => 0,
-        };
-        let expires = marker.filter(|_| marker != self.ttl);
-        if let Some(marker) = expires {
-            self.set.key.expire_at(marker);
+        if !has_live && self.len() <= most {
+            return self.unlink(0);
         }
+        let spared = if has_live { 0 } else { most };
         let mut gone: Vec<Element> = Vec::new();
         loop {
-            let most = CHUNK.min(self.set.len().saturating_sub(spared));
-            let lowest = self.set.range(f64::NEG_INFINITY, now).take(usize::try_from(most).unwrap_or(0));
+            let most = CHUNK.min(self.len().saturating_sub(spared));
+            let lowest = self.range(f64::NEG_INFINITY, now).take(usize::try_from(most).unwrap_or(0));
             let before = gone.len();
             gone.extend(lowest.take_while(|element| element.score <= now));
             if gone.len() == before {
@@ -223,71 +265,89 @@ impl<'k> ExpiringSet<'k, Writing> {
                 break;
             }
         }
-        let first = self.lowest();
+        let left = self.len();
+        if left == 0 {
+            return self.unlink(gone.len() as u64);
+        }
+        let first = self.members().next().map(|first| first.score);
         let (ctx, name) = (self.set.key.close(), self.name);
         let mut effects = Effects::new(ctx, name);
-        if !gone.is_empty() || expires.is_some() {
-            effects.key(first.is_none(), expires);
+        if !gone.is_empty() {
+            effects.key(false, false);
             effects.expiry(&gone, first);
         }
         let events = effects.events;
-        (ctx, Removed { gone: gone.len() as u64, first, is_marked: marker.is_some(), events })
+        (ctx, Removed { gone: gone.len() as u64, first, events })
     }
 
-    /// Unlinks a set whose members have all expired.
-    fn unlink(self) -> (&'k mut Context, Removed) {
-        let (name, gone) = (self.name, self.len());
+    /// Unlinks a set whose members have all expired. `gone` of its members were removed before.
+    fn unlink(self, gone: u64) -> (&'k mut Context, Removed) {
+        let (name, gone) = (self.name, gone + self.len());
         let ctx = self.set.key.unlink();
         let mut effects = Effects::new(ctx, name);
-        effects.unlink();
+        effects.unlink(gone > 0);
         let events = effects.events;
-        (ctx, Removed { gone, first: None, is_marked: false, events })
+        (ctx, Removed { gone, first: None, events })
     }
 
-    /// Completes the changes: restores the marker, replicates the changes, signals WATCH and client-side caching, and
-    /// sends the keyspace events. The marker is a TTL that depends on the set's highest score. If neither the members
-    /// nor the TTL change, only closes the key.
+    /// Completes the changes: adds the tag if it is missing, removes the key if only the tag is left, replicates the
+    /// changes, signals WATCH and client-side caching, and sends the keyspace events. If nothing has changed, only closes
+    /// the key.
     pub fn commit(mut self) -> &'k mut Context {
-        let off = self.highest_now().filter(|&highest| !marker::holds(highest, self.ttl_now()));
-        let expires = off.and_then(marker::of);
-        if let Some(marker) = expires {
-            self.set.key.expire_at(marker);
-        }
-        if self.is_unchanged() && expires.is_none() {
+        if self.is_unchanged() {
             return self.set.key.close();
         }
+        self.tag();
+        if !self.removed.is_empty() && self.sign == Sign::Tag && self.set.len() == 1 {
+            self.remove(MemberName::Argument(tag::name(self.ctx())));
+        }
         let is_empty = self.set.is_empty();
-        let ExpiringSet { name, put, removed, set, highest, .. } = self;
+        let ttl = || self.set.key.expires_at();
+        let is_persisted = matches!(self.sign, Sign::Legacy(legacy) if !is_empty && ttl() == Some(legacy));
+        if is_persisted {
+            self.set.key.persist();
+        }
+        let ExpiringSet { name, put, removed, set, sign, .. } = self;
         let ctx = set.key.close();
         let mut effects = Effects::new(ctx, name);
         effects.members(&put, &removed);
-        effects.key(is_empty, expires);
+        effects.key(is_empty, is_persisted);
         let events = effects.events;
-        let database = ctx.database();
-        let soonest = put.iter().filter_map(|(_, score)| time::ceil_score(*score)).min();
-        tracker::update(ctx, |tracking| match is_empty {
-            true => tracking.database(database).forget(name.bytes()),
-            false => tracking.database(database).change(name.bytes(), soonest, highest.is_none()),
-        });
+        note_changed(ctx, name, &put, sign, is_empty);
         events.send(ctx, name);
         ctx
     }
+}
 
-    /// Returns the highest score after the changes. Reads the set only if the highest score may have decreased.
-    fn highest_now(&mut self) -> Option<f64> {
-        let put = self.put.iter().map(|(_, score)| *score).reduce(f64::max);
-        match (put, self.highest) {
-            (Some(put), before) if before.is_none_or(|before| put >= before) => Some(put),
-            (None, before) if self.is_unchanged() => before,
-            _ => self.set.last().map(|last| last.score),
-        }
+/// Tells the tracker of a committed change.
+fn note_changed(ctx: &Context, name: Str<'_>, put: &[(MemberName<'_>, f64)], sign: Sign, is_empty: bool) {
+    let (database, key) = (ctx.database(), name.bytes());
+    if is_empty {
+        tracker::with(ctx, |tracking| tracking.gone(database, key));
+        return;
     }
+    if put.is_empty() {
+        return;
+    }
+    let soonest = put.iter().filter_map(|(_, score)| time::ceil_score(*score)).min();
+    tracker::update(ctx, |tracking| match sign {
+        Sign::Untagged | Sign::Legacy(_) => tracking.tagged(database, key),
+        Sign::Tag | Sign::New => tracking.database(database).change(key, soonest, sign == Sign::New),
+    });
+}
 
-    /// Returns the key's TTL after the changes. If the key was missing, or if members were removed, this function reads
-    /// the TTL from the server. A key that loses all its members also loses its TTL.
-    fn ttl_now(&self) -> Option<Millis> {
-        if self.highest.is_some() && self.removed.is_empty() { self.ttl } else { self.set.key.expires_at() }
-    }
+/// Removes the tag that a STORE command has copied into an ordinary set. Returns the events for the caller to send.
+pub(super) fn remove_copied_tag(ctx: &mut Context, name: Str<'_>) -> PendingEvents {
+    let tag = tag::name(ctx);
+    let set = SortedSet::<Writing>::new(Key::open_notouch(ctx, name));
+    let Some(mut set) = set.filter(|set| set.score(tag).is_some()) else { return PendingEvents::default() };
+    set.remove(tag);
+    let is_empty = set.is_empty();
+    drop(set);
+    let mut effects = Effects::new(ctx, name);
+    effects.members(&[], &[MemberName::Argument(tag)]);
+    effects.key(is_empty, false);
+    effects.events
 }
 
 /// The result of a [sweep](ExpiringSet::sweep).
@@ -296,6 +356,5 @@ pub(super) struct Removed {
     pub gone: u64,
     /// The lowest remaining score. `None` if the key is gone.
     pub first: Option<f64>,
-    pub is_marked: bool,
     pub events: PendingEvents,
 }

@@ -6,24 +6,28 @@
 //! The handlers only note what happened, and never write. The server calls the handlers for all keys, including
 //! strings, so most events must cost only one lookup in the tracker.
 //!
-//! In replication and in an AOF, a new expiring set arrives as a ZADD, directly followed by a PEXPIREAT. So after an
-//! `expire` event of an untracked key, the handler opens the key only if a sorted set was written since the previous
-//! `expire` event. If the set arrives in another way, the scan finds it later.
+//! Plain commands can move the tag, which makes a sorted set an expiring set:
+//!
+//! - A command that removes a range, such as ZPOPMIN, may take the tag along. If the tracker knows the set, the tag is
+//!   added again. ZREM of the tag by name releases the set: it is ordinary from then on.
+//! - A STORE command copies the tag into its result, which must stay an ordinary set. So the tag is removed.
+//!
+//! The server allows no write in a handler. So the handler notes the pending tag, and [`settle_tags`] settles it: from
+//! Redis 7.2 on right after the command, transaction or script, on Redis 7.0 within milliseconds. Until then, RENAME and
+//! COPY may spread it, so the notes follow them. Replicas note the same, and learn from their master that a tag was
+//! settled.
 
-use super::scan::SetSnapshot;
-use super::sweeper::restore_markers;
-use super::tracker;
+use super::scan::SetKind;
+use super::sweeper::{settle_soon, settle_tags};
+use super::{tag, tracker};
 use crate::base::db_key::DbKey;
+use crate::base::time::{self, Millis};
 use crate::server::events::{EventKind, KeyEvent, ServerEvent};
-use crate::server::key::ReadKey;
+use crate::server::key::{ReadKey, Reading};
 use crate::server::zset::SortedSet;
 use crate::server::{Context, OwnedStr, Str};
-use crate::sets::index::TrackingState;
-use crate::sets::index::marker::{self, Reason};
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
-
-/// Whether any sorted set was written since the last `expire` event.
-static IS_WRITTEN: AtomicBool = AtomicBool::new(false);
+use crate::sets::index::{AT_ONCE, NEVER, PendingTag};
+use std::sync::atomic::{AtomicI32, Ordering};
 
 /// The source database of the last MOVE.
 static MOVED_FROM: AtomicI32 = AtomicI32::new(0);
@@ -32,8 +36,8 @@ pub fn on_key(ctx: &mut Context, event: &KeyEvent<'_>) {
     if event.is_ours {
         return;
     }
-    if let Some(tracking_state) = tracker::tracking_state(ctx, event.key) {
-        on_change(ctx, event, tracking_state);
+    if !tracker::is_arriving(ctx, event.key) {
+        on_change(ctx, event);
     }
     match event.kind {
         EventKind::MoveFrom => MOVED_FROM.store(ctx.database(), Ordering::Relaxed),
@@ -46,28 +50,21 @@ pub fn on_key(ctx: &mut Context, event: &KeyEvent<'_>) {
     }
 }
 
-fn on_change(ctx: &mut Context, event: &KeyEvent<'_>, tracking_state: TrackingState) {
-    let is_tracked = tracking_state != TrackingState::Unknown;
+fn on_change(ctx: &mut Context, event: &KeyEvent<'_>) {
+    let (database, key) = (ctx.database(), event.key.bytes());
     match event.kind {
-        EventKind::RenameTo | EventKind::MoveTo | EventKind::CopyTo | EventKind::Restore => {
-            inspect(ctx, event.key, event.kind);
+        EventKind::Gone => gone(ctx, database, event.key),
+        EventKind::RenameFrom | EventKind::MoveFrom => {
+            tracker::with(ctx, |tracking| tracking.begin_move(database, key));
         }
-        _ if event.of_sorted_set => {
-            IS_WRITTEN.store(true, Ordering::Relaxed);
-            if tracking_state == TrackingState::Clean {
-                note_changed(ctx, event.key);
-            }
+        EventKind::RenameTo | EventKind::MoveTo => on_moved(ctx, event),
+        EventKind::CopyTo | EventKind::Restore => {
+            let is_copied = is_copy_of_pending(ctx, event.key);
+            inspect(ctx, event.key, is_copied);
         }
-        EventKind::Expire if is_tracked || IS_WRITTEN.load(Ordering::Relaxed) => {
-            IS_WRITTEN.store(false, Ordering::Relaxed);
-            inspect(ctx, event.key, event.kind);
-        }
-        // Keeps the entry of a dirty set, because the module recognizes the set at its new key by this entry.
-        EventKind::RenameFrom | EventKind::MoveFrom if matches!(tracking_state, TrackingState::Dirty(_)) => {}
-        EventKind::Gone | EventKind::Persist | EventKind::RenameFrom | EventKind::MoveFrom if is_tracked => {
-            tracker::forget(ctx, event.key);
-        }
-        _ => {}
+        EventKind::StoreSortedSet => on_store(ctx, event.key),
+        EventKind::RemoveMembers | EventKind::RemoveRange | EventKind::ChangeScores => on_members_changed(ctx, event),
+        EventKind::Other => {}
     }
 }
 
@@ -81,7 +78,7 @@ pub fn on_server(ctx: &mut Context, event: ServerEvent<'_>) {
         ServerEvent::SlotImportEnded(slots) => tracker::note_slot_import_ended(ctx, slots),
         ServerEvent::Cron => {
             tracker::catch_up(ctx);
-            restore_markers(ctx);
+            settle_tags(ctx);
             tracker::on_cron(ctx);
         }
         // A dataset that is loaded aside matters only when the server serves it, which `Loaded` reports.
@@ -89,67 +86,163 @@ pub fn on_server(ctx: &mut Context, event: ServerEvent<'_>) {
     }
 }
 
-/// Notes that plain commands changed a tracked set. An expiring set has a TTL. So if the key has none, the tracker
-/// forgets it.
-fn note_changed(ctx: &mut Context, name: Str<'_>) {
-    let ttl = ReadKey::open_notouch(ctx, name).expires_at();
-    let (database, key) = (ctx.database(), name.bytes());
-    tracker::with(ctx, |tracking| match ttl {
-        Some(ttl) => tracking.database(database).note_dirty(key, ttl),
-        None => tracking.database(database).forget(key),
-    });
+/// Notes a pending tag, and has it settled as soon as the server allows it.
+fn note_pending(ctx: &Context, database: i32, name: Str<'_>, tag: PendingTag) {
+    tracker::note_pending(ctx, database, name.bytes(), tag);
+    settle_soon(ctx);
 }
 
-/// Reads a key after an event. Tracks the key if it is an expiring set, and otherwise forgets it.
-fn inspect(ctx: &mut Context, name: Str<'_>, kind: EventKind) {
-    let now = ctx.now();
-    let key = ReadKey::open_notouch(ctx, name);
-    // Does not use the context's database, because in a transaction, Valkey 9.1 returns the client's database for a key
-    // that MOVE or COPY wrote to another database.
-    let database = key.database().unwrap_or(key.ctx().database());
-    let seen = SortedSet::new(key).and_then(|mut set| SetSnapshot::of(&mut set));
-    let reason = match kind {
-        EventKind::Restore => Reason::Restored,
-        EventKind::RenameTo | EventKind::MoveTo | EventKind::CopyTo if was_dirty(ctx, database, name, seen) => {
-            Reason::Dirty
+/// Returns the database of an event's key. In a transaction, Valkey 9.1 returns the client's database for a key that MOVE
+/// or COPY wrote to another database, but opens the key itself.
+fn database_of(ctx: &mut Context, name: Str<'_>) -> i32 {
+    let database = ctx.database();
+    ReadKey::open_notouch(ctx, name).database().unwrap_or(database)
+}
+
+/// Reads a sorted set without side effects. `None` if the key is missing or has another type.
+fn read<'c>(ctx: &'c mut Context, name: Str<'_>) -> Option<SortedSet<'c, Reading>> {
+    SortedSet::new(ReadKey::open_notouch(ctx, name)).filter(|set| !set.is_empty())
+}
+
+/// A key has got this name by RENAME or MOVE. The tracker knows the key by its old name.
+///
+/// If the tracker does not know the key, another module may have moved the key between the two events of a move. If a
+/// copied tag is pending at this time, the key may be the one that has it.
+fn on_moved(ctx: &mut Context, event: &KeyEvent<'_>) {
+    let database = if event.kind == EventKind::MoveTo { database_of(ctx, event.key) } else { ctx.database() };
+    let (is_known, has_copied) = tracker::with(ctx, |tracking| {
+        let has_copied = tracking.has_copied();
+        (tracking.end_move(database, event.key.bytes()), has_copied)
+    });
+    if !is_known && (has_copied || tracker::is_first_scan(ctx)) {
+        inspect(ctx, event.key, has_copied);
+    }
+}
+
+/// A STORE command has made a set. It is an ordinary set, even if it has the tag.
+fn on_store(ctx: &mut Context, name: Str<'_>) {
+    let (database, tag) = (ctx.database(), tag::name(ctx));
+    let is_copied = read(ctx, name).is_some_and(|set| set.score(tag).is_some());
+    gone(ctx, database, name);
+    if is_copied {
+        note_pending(ctx, database, name, PendingTag::Copied);
+    }
+}
+
+/// A plain command has changed members of a set.
+fn on_members_changed(ctx: &mut Context, event: &KeyEvent<'_>) {
+    let (database, name, tag) = (ctx.database(), event.key, tag::name(ctx));
+    let known =
+        tracker::with(ctx, |tracking| (tracking.due(database, name.bytes()), tracking.pending(database, name.bytes())));
+    if known == (None, None) {
+        // On a replica, a new set appears as a ZADD. During the first scan, it may be a set that the scan has not met.
+        if event.kind == EventKind::ChangeScores && (!ctx.is_master() || tracker::is_first_scan(ctx)) {
+            inspect(ctx, name, false);
         }
-        _ => Reason::Nothing,
+        return;
+    }
+    let (due, pending) = known;
+    // If the set is empty, a `del` event follows.
+    let Some(mut set) = read(ctx, name) else { return };
+    let note = match (set.score(tag), pending, event.kind) {
+        (Some(_), Some(PendingTag::Copied), _) => return,
+        (None, Some(PendingTag::Copied), _) => Note::Settled,
+        (Some(tag::SCORE), _, EventKind::RemoveRange) if has_others_like_tag(&mut set) => {
+            Note::Pending(PendingTag::Suspected)
+        }
+        (Some(tag::SCORE), Some(_), _) => Note::Settled,
+        // ZPOPMAX may have sent its event before it removes more members. If only the tag is left, the set must go.
+        (Some(tag::SCORE), None, EventKind::RemoveRange) => Note::Due(AT_ONCE),
+        (Some(tag::SCORE), None, _) => match earlier_due(&mut set, due.unwrap_or(NEVER)) {
+            Some(due) => Note::Due(due),
+            None => return,
+        },
+        (None, None | Some(PendingTag::Suspected), EventKind::RemoveRange) => Note::Pending(PendingTag::Taken),
+        (None, Some(PendingTag::Taken | PendingTag::Legacy(_)), _) => return,
+        // ZREM has removed the tag by name, or ZADD has changed its score.
+        _ => Note::Released,
     };
+    drop(set);
+    match note {
+        Note::Pending(PendingTag::Suspected) if !ctx.is_master() => {}
+        Note::Pending(pending) => note_pending(ctx, database, name, pending),
+        Note::Settled => tracker::with(ctx, |tracking| tracking.forget_pending(database, name.bytes())),
+        Note::Due(due) => track(ctx, database, name, due),
+        Note::Released => gone(ctx, database, name),
+    }
+}
+
+fn gone(ctx: &Context, database: i32, name: Str<'_>) {
+    tracker::with(ctx, |tracking| tracking.gone(database, name.bytes()));
+}
+
+fn track(ctx: &Context, database: i32, name: Str<'_>, due: Millis) {
     tracker::update(ctx, |tracking| {
-        let (sets, key) = (tracking.database(database), name.bytes());
-        match seen {
-            Some(SetSnapshot::Marked(due)) => sets.track(key, due),
-            Some(SetSnapshot::Unmarked { ttl, highest, .. })
-                if marker::is_expiring(highest, Some(ttl), reason, now) =>
-            {
-                sets.note_dirty(key, ttl);
-            }
-            _ => sets.forget(key),
-        }
+        tracking.database(database).track(name.bytes(), due);
+        true
     });
 }
 
-/// Whether the source of a moved or copied key was dirty. The source is not always known: the event of COPY does not
-/// name it, and a listener of another module may have moved the set again after RENAME. So this function looks for a
-/// dirty set with the same TTL as this key. Such a set is the source if it no longer exists, or if it has the same
-/// number of members and the same highest score.
-fn was_dirty(ctx: &mut Context, database: i32, name: Str<'_>, seen: Option<SetSnapshot>) -> bool {
-    let Some(SetSnapshot::Unmarked { ttl, .. }) = seen else { return false };
-    let here = ctx.database();
-    let is_source = |ctx: &mut Context, key: &DbKey| {
-        let source = OwnedStr::new(&key.name);
-        ctx.select(key.database);
-        let Some(mut set) = SortedSet::new(ReadKey::open_notouch(ctx, source.as_str())) else { return false };
-        let (is_gone, is_same) = (set.is_empty(), SetSnapshot::of(&mut set) == seen);
-        drop(set);
-        if is_gone {
-            tracker::forget(ctx, source.as_str());
-        }
-        is_gone || is_same
+/// What a plain command's change of a set means for the tracker.
+enum Note {
+    Pending(PendingTag),
+    Settled,
+    Due(Millis),
+    Released,
+}
+
+/// Whether other members have the tag's score. ZPOPMIN may remove them first.
+fn has_others_like_tag(set: &mut SortedSet<'_, Reading>) -> bool {
+    set.range(tag::SCORE, tag::SCORE).has_more_than(1)
+}
+
+/// Returns when to visit a tagged set, if this is earlier than `due`.
+fn earlier_due(set: &mut SortedSet<'_, Reading>, due: Millis) -> Option<Millis> {
+    let before = time::to_score(due.min(time::MAX)).next_down();
+    if set.len() > 1 && !set.range(f64::NEG_INFINITY, before).has_more_than(1) {
+        return None;
+    }
+    match SetKind::of(set) {
+        SetKind::Expiring(due) => Some(due),
+        _ => None,
+    }
+}
+
+/// Reads a key after an event. Tracks the key if it is an expiring set, and otherwise forgets it. With `is_copied`, a tag
+/// that the key has comes from a STORE command.
+fn inspect(ctx: &mut Context, name: Str<'_>, is_copied: bool) {
+    let key = ReadKey::open_notouch(ctx, name);
+    // As `database_of`, but opens the key only once.
+    let database = key.database().unwrap_or(key.ctx().database());
+    let set = SortedSet::new(key).filter(|set| !set.is_empty());
+    let kind = set.map_or(SetKind::Ordinary, |mut set| SetKind::of(&mut set));
+    gone(ctx, database, name);
+    match kind {
+        SetKind::Expiring(_) if is_copied => note_pending(ctx, database, name, PendingTag::Copied),
+        SetKind::Expiring(due) => track(ctx, database, name, due),
+        SetKind::Legacy(ttl) if ctx.is_master() => note_pending(ctx, database, name, PendingTag::Legacy(ttl)),
+        _ => {}
+    }
+}
+
+/// Whether a key that COPY or RESTORE has written is a copy of a set whose tag is to be removed. The event does not name
+/// the source, so this function compares the sets: their numbers of members and their last members.
+fn is_copy_of_pending(ctx: &mut Context, name: Str<'_>) -> bool {
+    /// The most sets that are compared.
+    const SOME: usize = 16;
+    let sources =
+        tracker::with(ctx, |tracking| if tracking.has_pending() { tracking.copied(SOME) } else { Vec::new() });
+    if sources.is_empty() {
+        return false;
+    }
+    let here = database_of(ctx, name);
+    let ends = |set: &mut SortedSet<'_, Reading>| (set.len(), set.last().map(|last| last.member.bytes().to_vec()));
+    let copy = read(ctx, name).map(|mut set| ends(&mut set));
+    let is_same = |ctx: &mut Context, DbKey { database, name }: &DbKey| {
+        let source = OwnedStr::new(name);
+        ctx.select(*database) && read(ctx, source.as_str()).map(|mut set| ends(&mut set)) == copy
     };
-    let mut sources = tracker::with(ctx, |tracking| tracking.dirty_with(ttl));
-    sources.retain(|key| (key.database, &*key.name) != (database, name.bytes()));
-    let is_found = sources.iter().any(|key| is_source(ctx, key));
+    let is_found = sources.iter().any(|source| is_same(ctx, source));
     ctx.select(here);
-    is_found
+    copy.is_some() && is_found
 }

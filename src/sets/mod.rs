@@ -1,30 +1,38 @@
-//! Expiring sets: plain sorted sets whose key has a special TTL, the marker ([`crate::sets::index::marker`]).
+//! Expiring sets: sorted sets whose scores are expiry times, in Unix ms.
 //!
-//! All changes of an expiring set use [`ExpiringSet`]. `ExpiringSet` restores the marker, replicates the changes with
-//! the server's own commands and absolute values, and sends the keyspace events.
+//! A sorted set is an expiring set if it has the [`tag`]: the member `zeitset:expiring` with the score `-inf`. Any other
+//! sorted set is ordinary, and the module never changes it. The tag is data, so it goes wherever the set goes: into RDB
+//! and AOF files, to replicas, to other keys and other servers. Its score is lower than every time, so commands that
+//! read a range of times do not meet it.
 //!
-//! Reads ignore expired members. The [`sweeper`] deletes expired members, and restores the markers of sets that plain
-//! commands changed. The [`tracker`] stores which sets exist, and when to check each set next. The tracker's algorithms
-//! are in [`crate::sets::index`]. The tracker learns of sets from the module's own commands, from events
-//! ([`key_events`]), and from the keyspace [`scan`].
+//! All changes of an expiring set use [`ExpiringSet`]. `ExpiringSet` adds the tag, replicates the changes with the
+//! server's own commands and absolute values, and sends the keyspace events.
 //!
-//! Each of these files uses only the files listed before it: [`effects`], [`scan`], [`tracker`], [`ExpiringSet`],
-//! [`sweeper`], [`key_events`].
+//! Reads ignore expired members. The [`sweeper`] deletes expired members. The [`tracker`] stores which sets exist, when
+//! to check each set next, and which tags have to be added or removed after plain commands. Its algorithms are in
+//! [`crate::sets::index`]. The tracker learns of sets from the module's own commands, from events ([`key_events`]),
+//! and from the keyspace [`scan`].
+//!
+//! Each of these files uses only the files listed before it: [`tag`], [`legacy`], [`effects`], [`scan`], [`tracker`],
+//! [`ExpiringSet`], [`sweeper`], [`key_events`].
 
 pub mod commands;
 mod effects;
 mod expiring_set;
 mod index;
 pub mod key_events;
+mod legacy;
 mod report;
 mod scan;
 pub mod sweeper;
+mod tag;
 pub mod tracker;
 
 use crate::server::Context;
 pub use effects::MemberName;
 pub use expiring_set::ExpiringSet;
 pub use report::report;
+pub use tag::is_name as is_tag_name;
 
 /// Starts active expiry, and the search for expiring sets.
 pub fn start(ctx: &Context) {

@@ -3,20 +3,19 @@
 //!
 //! There are two kinds of scans. A first scan runs in consecutive slices of the sweeper. It begins after each of these
 //! events: a dataset or the module was loaded, a replica became a master, the move of a slot to this server ended, the
-//! module subscribed to events. If plain commands changed a set before the event, the set's marker can be wrong. A
-//! first scan recognizes such a set. Other scans read a few hundred keys in each run of the cron job, without a timer.
+//! module subscribed to events. Other scans read a few hundred keys in each run of the cron job, without a timer.
 //!
 //! While a dataset is being loaded, the module scans nothing and ignores the events that the server sends for each key.
 //! Otherwise the loading time, in which clients wait, would double (5.5 s instead of 2.5 s for a million sets). Until
 //! the scan finds a set, its expired members only take memory, because reads ignore them.
 
+use super::{legacy, tag};
 use crate::base::time::Millis;
 use crate::server::Context;
 use crate::server::key::Mode;
 use crate::server::scan::ScanCursor;
 use crate::server::zset::SortedSet;
-use crate::sets::index::marker::{self, Reason};
-use crate::sets::index::{Tracking, visit_at};
+use crate::sets::index::{AT_ONCE, PendingTag, Tracking, visit_at};
 use std::time::{Duration, Instant};
 
 /// The time that a scan takes in each run of the cron job. By default, the cron job runs ten times per second.
@@ -37,30 +36,36 @@ pub struct Scan {
     completed: u64,
 }
 
-/// A sorted set that has a TTL.
-#[derive(Clone, Copy, PartialEq)]
-pub enum SetSnapshot {
-    /// The TTL marks the set as an expiring set. The value is the time at which the sweeper must visit the set.
-    Marked(Millis),
-    Unmarked {
-        ttl: Millis,
-        highest: f64,
-        members: u64,
-    },
+/// The most pending tags with which the scan goes on. It waits while the module gives tags to the sets of version 0.3
+/// that it has found.
+const MOST_PENDING: usize = 1000;
+
+/// What a sorted set is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum SetKind {
+    /// An expiring set. The value is the time at which the sweeper must visit the set.
+    Expiring(Millis),
+    /// An expiring set of version 0.3. The value is its TTL.
+    Legacy(Millis),
+    Ordinary,
 }
 
-impl SetSnapshot {
-    /// Reads a sorted set. Returns `None` if the set is empty or has no TTL.
-    pub fn of(set: &mut SortedSet<'_, impl Mode>) -> Option<SetSnapshot> {
-        let ttl = set.key.expires_at()?;
-        let highest = set.last()?.score;
-        let members = set.len();
-        if !marker::holds(highest, Some(ttl)) {
-            return Some(SetSnapshot::Unmarked { ttl, highest, members });
+impl SetKind {
+    pub fn of(set: &mut SortedSet<'_, impl Mode>) -> SetKind {
+        match set.score(tag::name(set.key.ctx())) {
+            Some(tag::SCORE) => SetKind::Expiring(due(set)),
+            Some(_) => SetKind::Ordinary,
+            None => legacy::ttl(set).map_or(SetKind::Ordinary, SetKind::Legacy),
         }
-        let lowest = if members == 1 { highest } else { set.first()?.score };
-        Some(SetSnapshot::Marked(visit_at(lowest)))
     }
+}
+
+/// Returns when to visit a set that has the tag. If the tag is the only member, the sweeper must delete the set.
+fn due(set: &mut SortedSet<'_, impl Mode>) -> Millis {
+    if set.range(tag::SCORE, tag::SCORE).has_more_than(1) {
+        return AT_ONCE;
+    }
+    set.range(f64::MIN, f64::INFINITY).next().map_or(AT_ONCE, |first| visit_at(first.score))
 }
 
 impl Scan {
@@ -78,7 +83,7 @@ impl Scan {
     }
 
     pub fn run_on(&mut self, ctx: &Context, tracking: &mut Tracking, is_time_up: impl Fn() -> bool) {
-        while self.is_first && !ctx.is_loading() && !is_time_up() {
+        while self.is_first && !is_waiting(ctx, tracking) && !is_time_up() {
             self.advance(ctx, tracking);
         }
     }
@@ -87,7 +92,7 @@ impl Scan {
     /// scan: [`Scan::run_on`] continues it.
     pub fn on_cron(&mut self, ctx: &Context, tracking: &mut Tracking) {
         let (started, completed, mut steps) = (Instant::now(), self.completed, 0);
-        if self.is_first || ctx.is_loading() {
+        if self.is_first || is_waiting(ctx, tracking) {
             return;
         }
         while self.completed == completed && (steps < MIN_CRON_STEPS || started.elapsed() < CRON_BUDGET) {
@@ -104,17 +109,17 @@ impl Scan {
             self.completed += 1;
             return 0;
         }
-        let (is_first, now) = (self.is_first, ctx.now());
+        let is_master = ctx.is_master();
         let cursor = self.cursor.get_or_insert_with(ScanCursor::new);
         let (mut has_more, mut steps) = (true, 0);
         while has_more && steps < STEPS {
             steps += 1;
-            has_more = cursor.step(ctx, |name, set| match SetSnapshot::of(set) {
-                Some(SetSnapshot::Marked(due)) => tracking.database(database).track_new(name.bytes(), due),
-                Some(SetSnapshot::Unmarked { ttl, highest, .. })
-                    if is_first && marker::is_expiring(highest, Some(ttl), Reason::Loaded, now) =>
-                {
-                    tracking.database(database).note_dirty(name.bytes(), ttl);
+            has_more = cursor.step(ctx, |name, set| match SetKind::of(set) {
+                // A pending tag tells more than the set does.
+                _ if tracking.pending(database, name.bytes()).is_some() => {}
+                SetKind::Expiring(due) => tracking.database(database).track_new(name.bytes(), due),
+                SetKind::Legacy(ttl) if is_master => {
+                    tracking.note_pending(database, name.bytes(), PendingTag::Legacy(ttl));
                 }
                 _ => {}
             });
@@ -125,4 +130,9 @@ impl Scan {
         }
         steps
     }
+}
+
+/// Whether the scan must wait: for the dataset, or for the sets of version 0.3 that it has found.
+fn is_waiting(ctx: &Context, tracking: &Tracking) -> bool {
+    ctx.is_loading() || tracking.pending_count() >= MOST_PENDING
 }

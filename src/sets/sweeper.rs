@@ -1,31 +1,28 @@
-//! Active expiry: checks the sets that are due or dirty.
+//! Active expiry: checks the sets that are due. Also adds and removes tags after plain commands ([`settle_tags`]).
 //!
-//! [`check_set`] opens a set for writing, restores its marker, and notes the time of the next check. In a slice of the
-//! sweeper, it also deletes expired members. A slice checks the due sets, longest overdue first, until its time is up.
-//! The slice reads the clock every few dozen deletions. If due sets remain, the next slice follows after a pause. A
-//! backlog makes slices more frequent but not longer. Together, the slices use at most the share of one core that
-//! the setting `sweep-max-duty` allows.
-//!
-//! An expiring set has a special TTL, the marker, which depends on its highest score. If a plain command changes the
-//! scores, the set is *dirty*: the TTL may be wrong. If the TTL is too early, the server would delete live members
-//! together with the key. So the cron job restores the markers of dirty sets even if active expiry is off.
+//! [`check_set`] opens a set for writing, deletes expired members, and notes the time of the next check. A slice checks
+//! the due sets, longest overdue first, until its time is up. The slice reads the clock every few dozen deletions. If
+//! due sets remain, the next slice follows after a pause. A backlog makes slices more frequent but not longer. Together,
+//! the slices use at most the share of one core that the setting `sweep-max-duty` allows.
 //!
 //! The module changes a key only if [`Context::may_change`] allows it. Keyspace events run code of other modules, which
 //! may change any key. So the module makes and notes all changes before it sends the events. Afterwards, it uses no
 //! data that it read before the events.
 
-use super::expiring_set::{ExpiringSet, Removed};
+use super::expiring_set::{ExpiringSet, Removed, remove_copied_tag};
 use super::tracker;
 use crate::base::db_key::DbKey;
 use crate::base::time::{self, Millis};
 use crate::config;
+use crate::server::events::run_after_command;
 use crate::server::key::ReadKey;
 use crate::server::shared::Shared;
 use crate::server::zset::SortedSet;
 use crate::server::{Context, OwnedStr, catch_panic, context};
-use crate::sets::index::{Outcome, Pace, visit_at};
+use crate::sets::index::{Outcome, Pace, PendingTag, Tracking, visit_at};
 use lazy_static::lazy_static;
 use redis_module::RedisLockIndicator;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// The minimum time in ms between two checks of a set whose members expire continuously, because deleting several
@@ -69,9 +66,9 @@ fn slice() -> Duration {
 pub(super) fn run_slice(ctx: &mut Context) {
     let (started, cpu, budget) = (Instant::now(), context::cpu_time(), slice());
     let is_time_up = || started.elapsed() >= budget;
-    let next_due = |ctx: &Context| tracker::with(ctx, |tracking| tracking.next_visit(context::now()));
+    settle_tags(ctx);
     if tracker::begin_slice(ctx) {
-        check_sets(ctx, next_due, true, &is_time_up);
+        check_sets(ctx, &is_time_up);
     }
     tracker::walk_on(ctx, is_time_up);
     let (busy, cpu) = (started.elapsed(), context::cpu_time().saturating_sub(cpu));
@@ -93,22 +90,57 @@ pub(super) fn run_slice(ctx: &mut Context) {
     }
 }
 
-/// Restores the markers of dirty sets, for at most the time of a slice.
-pub(super) fn restore_markers(ctx: &mut Context) {
+/// Adds the tags that plain commands have removed, and removes those that STORE commands have copied. Takes at most the
+/// time of a slice.
+pub(super) fn settle_tags(ctx: &mut Context) {
     let (started, budget) = (Instant::now(), slice());
-    if ctx.may_write_by_itself() {
-        check_sets(ctx, tracker::next_dirty, false, &|| started.elapsed() >= budget);
+    IS_PLANNED.store(true, Ordering::Relaxed);
+    while ctx.may_write_by_itself() && started.elapsed() < budget {
+        let Some(key) = tracker::with(ctx, Tracking::next_pending) else { break };
+        if catch_panic(|| settle_tag(ctx, &key)).is_none() {
+            tracker::with(ctx, |tracking| tracking.forget_pending(key.database, &key.name));
+        }
+    }
+    IS_PLANNED.store(false, Ordering::Relaxed);
+}
+
+/// Whether [`settle_tags`] runs after the current command, or is running. Its events may make another module move a tag
+/// again. The timer settles such a tag: if it were settled at once, this might never end.
+static IS_PLANNED: AtomicBool = AtomicBool::new(false);
+
+/// Calls [`settle_tags`] after the current command, if the server can do so.
+pub(super) fn settle_soon(ctx: &Context) {
+    if !IS_PLANNED.load(Ordering::Relaxed) {
+        IS_PLANNED.store(run_after_command(ctx, settle_tags), Ordering::Relaxed);
     }
 }
 
-fn check_sets(
-    ctx: &mut Context,
-    next: impl Fn(&Context) -> Option<DbKey>,
-    deletes: bool,
-    is_time_up: &dyn Fn() -> bool,
-) {
-    while let Some(key) = next(ctx) {
-        if catch_panic(|| check_set(ctx, &key, deletes, is_time_up)).is_none() {
+fn settle_tag(ctx: &mut Context, key: &DbKey) {
+    let name = OwnedStr::new(&key.name);
+    let name = name.as_str();
+    let is_allowed = ctx.select(key.database) && ctx.may_change(name);
+    let pending = tracker::pending(ctx, name);
+    let settled = |ctx: &Context| tracker::with(ctx, |tracking| tracking.forget_pending(key.database, &key.name));
+    match pending {
+        None => {}
+        // The scan finds the set again.
+        Some(PendingTag::Legacy(_)) if !is_allowed => settled(ctx),
+        Some(_) if !is_allowed => {}
+        Some(PendingTag::Copied) => {
+            let events = remove_copied_tag(ctx, name);
+            settled(ctx);
+            events.send(ctx, name);
+        }
+        Some(_) => {
+            let Some(set) = ExpiringSet::to_check(ctx, name) else { return settled(ctx) };
+            set.commit_adopted();
+        }
+    }
+}
+
+fn check_sets(ctx: &mut Context, is_time_up: &dyn Fn() -> bool) {
+    while let Some(key) = tracker::with(ctx, |tracking| tracking.next_visit(context::now())) {
+        if catch_panic(|| check_set(ctx, &key, is_time_up)).is_none() {
             // A set whose check panics must not delay the other sets.
             note(ctx, &key, Outcome::Unknown);
         }
@@ -118,8 +150,8 @@ fn check_sets(
     }
 }
 
-/// Restores the marker of a set, deletes expired members if `deletes` is true, and notes the time of the next check.
-fn check_set(ctx: &mut Context, key: &DbKey, deletes: bool, is_time_up: &dyn Fn() -> bool) {
+/// Deletes the expired members of a set, and notes the time of the next check.
+fn check_set(ctx: &mut Context, key: &DbKey, is_time_up: &dyn Fn() -> bool) {
     let now = ctx.now();
     let name = OwnedStr::new(&key.name);
     let name = name.as_str();
@@ -127,9 +159,9 @@ fn check_set(ctx: &mut Context, key: &DbKey, deletes: bool, is_time_up: &dyn Fn(
         let is_gone = SortedSet::new(ReadKey::open_notouch(ctx, name)).is_none_or(|set| set.is_empty());
         return note(ctx, key, if is_gone { Outcome::Gone } else { Outcome::Unknown });
     }
-    let Ok(set) = ExpiringSet::to_check(ctx, name) else { return note(ctx, key, Outcome::Gone) };
+    let Some(set) = ExpiringSet::to_check(ctx, name) else { return note(ctx, key, Outcome::Gone) };
     let members = set.len();
-    let (ctx, Removed { gone, first, is_marked, events }) = set.sweep(now, deletes, is_time_up);
+    let (ctx, Removed { gone, first, events }) = set.sweep(now, is_time_up);
     let outcome = match first {
         None => Outcome::Gone,
         Some(first) if first > time::to_score(now) => {
@@ -146,9 +178,6 @@ fn check_set(ctx: &mut Context, key: &DbKey, deletes: bool, is_time_up: &dyn Fn(
         stats.members_expired += gone;
         stats.sets_expired += u64::from(gone > 0 && outcome == Outcome::Gone);
     });
-    if is_marked {
-        tracker::with(ctx, |tracking| tracking.database(key.database).clean(&key.name));
-    }
     note(ctx, key, outcome);
     events.send(ctx, name);
 }

@@ -2,15 +2,15 @@
 //!
 //! [`Tracking`] decides when to check a set. This file informs `Tracking` of commands, events, the clock, settings and
 //! the server's role, and sets the timer that `Tracking` requests. The [`Scan`] finds the sets that no event reported.
-//! `Tracking` is only a cache: code that opens a key decides by the marker whether the key is an expiring set.
+//! `Tracking` is only a cache: code that opens a key decides by the tag whether the key is an expiring set.
 //!
 //! While a cluster slot is moved to this server, the slot belongs to another node. So the tracker ignores the keys of
-//! this slot until the move has ended.
+//! this slot until the move has ended. It also forgets what it knew of the slot before: an ordinary set may have the name
+//! of a tracked set now, and must not get a tag when ZPOPMIN changes it.
 
 use super::scan::Scan;
 use crate::base::alarm::Alarm;
-use crate::base::db_key::DbKey;
-use crate::base::time::{self, Millis};
+use crate::base::time::Millis;
 use crate::config;
 use crate::server::context;
 use crate::server::events::{self, Classes};
@@ -18,26 +18,21 @@ use crate::server::shared::Shared;
 use crate::server::slots::{self, SlotRange};
 use crate::server::timer::Timer;
 use crate::server::{Context, Str};
-use crate::sets::index::marker::{self, Reason};
-use crate::sets::index::{Need, Tracking, TrackingState};
+use crate::sets::index::{Need, PendingTag, Tracking};
 use lazy_static::lazy_static;
 use redis_module::RedisLockIndicator;
-use std::sync::OnceLock;
 
 lazy_static! {
     static ref STATE: Shared<Tracker> = Shared::new(Tracker::default());
+    /// The timer of the sweeper's slices. [`start`] sets its task, because this file must not depend on the sweeper's
+    /// file.
+    static ref TIMER: Timer = Timer::without_task();
 }
-
-/// The timer of the sweeper's slices. [`start`] sets the timer's task, because this file must not depend on the
-/// sweeper's file.
-static TIMER: OnceLock<Timer> = OnceLock::new();
 
 #[derive(Default)]
 struct Tracker {
     tracking: Tracking,
     scan: Scan,
-    /// The dirty set that was checked last. The next run of the cron job continues after it.
-    checked: Option<DbKey>,
     /// The slots whose keys are arriving. The sets of these slots are not tracked.
     arriving: Vec<SlotRange>,
     /// The slots in `arriving` whose move has ended. They are removed from `arriving` and from this list when no set of
@@ -47,7 +42,7 @@ struct Tracker {
 
 /// Starts the search for expiring sets. `slice` runs whenever sets are due.
 pub(super) fn start(ctx: &Context, slice: fn(&mut Context)) {
-    TIMER.get_or_init(|| Timer::new(slice));
+    TIMER.set_task(ctx, slice);
     // If the server is already running, it has a dataset to scan.
     begin_scan(ctx);
 }
@@ -59,9 +54,7 @@ pub(super) fn stop(ctx: &Context) {
 }
 
 fn set_timer(ctx: &Context, alarm: Alarm) {
-    if let Some(timer) = TIMER.get() {
-        timer.set(ctx, alarm);
-    }
+    TIMER.set(ctx, alarm);
 }
 
 /// The tracker's state, for INFO. On a replica, which deletes nothing by itself, `sets_overdue`, `backlog` and `lag`
@@ -89,45 +82,38 @@ pub fn status(holder: &impl RedisLockIndicator) -> Status {
     })
 }
 
-/// Returns what the tracker knows about a key. `None` if the keys of its slot are still arriving.
-pub(super) fn tracking_state(ctx: &Context, name: Str<'_>) -> Option<TrackingState> {
-    let (database, key) = (ctx.database(), name.bytes());
-    STATE.with(ctx, |Tracker { tracking, arriving, .. }| {
-        (!slots::hold(arriving, key)).then(|| tracking.tracking_state(database, key))
-    })
+/// Whether the keys of the key's slot are still arriving.
+pub(super) fn is_arriving(ctx: &Context, name: Str<'_>) -> bool {
+    STATE.with(ctx, |tracker| slots::hold(&tracker.arriving, name.bytes()))
 }
 
-/// Whether a set is dirty and has the same TTL as when it became dirty.
-pub(super) fn is_dirty(ctx: &Context, name: Str<'_>, ttl: Option<Millis>) -> bool {
-    ttl.is_some_and(|ttl| tracking_state(ctx, name) == Some(TrackingState::Dirty(ttl)))
+pub(super) fn is_first_scan(ctx: &Context) -> bool {
+    STATE.with(ctx, |tracker| tracker.scan.is_first())
 }
 
-/// Whether the set that a command names is an expiring set, although its TTL is not the marker. The reason can be
-/// [`Reason::Dirty`], [`Reason::Named`] or, during a first scan, [`Reason::Loaded`].
-pub(super) fn recognizes(ctx: &Context, name: Str<'_>, highest: f64, ttl: Option<Millis>) -> bool {
-    let now = ctx.now();
-    let reason = match tracking_state(ctx, name) {
-        Some(TrackingState::Dirty(dirty)) if ttl == Some(dirty) => Reason::Dirty,
-        Some(_) if highest > time::to_score(now) && STATE.with(ctx, |tracker| tracker.scan.is_first()) => {
-            Reason::Loaded
-        }
-        _ => Reason::Named,
-    };
-    let is_expiring = marker::is_expiring(highest, ttl, reason, now);
-    if let Some(ttl) = ttl.filter(|_| is_expiring && reason == Reason::Loaded) {
-        update(ctx, |tracking| tracking.database(ctx.database()).note_dirty(name.bytes(), ttl));
-    }
-    is_expiring
+/// Returns the key's pending tag.
+pub(super) fn pending(ctx: &Context, name: Str<'_>) -> Option<PendingTag> {
+    with(ctx, |tracking| if tracking.has_pending() { tracking.pending(ctx.database(), name.bytes()) } else { None })
+}
+
+pub(super) fn note_pending(ctx: &Context, database: i32, name: &[u8], tag: PendingTag) {
+    STATE.with(ctx, |tracker| {
+        tracker.tracking.note_pending(database, name, tag);
+        tracker.attend(ctx);
+    });
 }
 
 pub(super) fn with<R>(ctx: &Context, change: impl FnOnce(&mut Tracking) -> R) -> R {
     STATE.with(ctx, |tracker| change(&mut tracker.tracking))
 }
 
-/// Changes the tracking, and arms the timer for the next due set.
-pub(super) fn update(ctx: &Context, change: impl FnOnce(&mut Tracking)) {
+/// Changes the tracking. If `change` returns true, a set may be due earlier than before, so this function arms the timer
+/// for the next due set.
+pub(super) fn update(ctx: &Context, change: impl FnOnce(&mut Tracking) -> bool) {
     STATE.with(ctx, |tracker| {
-        change(&mut tracker.tracking);
+        if !change(&mut tracker.tracking) {
+            return;
+        }
         if !events::is_subscribed(Classes::SORTED_SETS) {
             return tracker.attend(ctx);
         }
@@ -144,19 +130,6 @@ pub(super) fn note_used(ctx: &Context) {
     }
 }
 
-pub(super) fn forget(ctx: &Context, name: Str<'_>) {
-    with(ctx, |tracking| tracking.database(ctx.database()).forget(name.bytes()));
-}
-
-/// Returns the next dirty set to check, or `None` after the last set. The call after `None` begins again with the first
-/// set.
-pub(super) fn next_dirty(ctx: &Context) -> Option<DbKey> {
-    STATE.with(ctx, |Tracker { tracking, checked, .. }| {
-        *checked = tracking.next_dirty(checked.as_ref());
-        checked.clone()
-    })
-}
-
 /// Begins a new scan of the keyspace. A scan in progress ends.
 pub(super) fn begin_scan(ctx: &Context) {
     STATE.with(ctx, |tracker| {
@@ -170,11 +143,9 @@ pub(super) fn note_slot_import_started(ctx: &Context, slots: &[SlotRange]) {
     STATE.with(ctx, |tracker| {
         tracker.arriving.extend_from_slice(slots);
         tracker.arrived.retain(|range| !slots.contains(range));
-        // The tracker may still have entries of these slots, from before the slots moved away. If an ordinary set now
-        // has the name of such an entry, a plain command on this set would mark the entry as dirty, and the sweeper
-        // would delete the set's members. So the slices remove these entries step by step, and the module ignores
-        // events of these slots until the entries are removed and the move has ended.
-        tracker.tracking.begin_to_forget();
+        // The slices remove the entries of these slots step by step, and the module ignores events of these slots until
+        // the entries are removed and the move has ended.
+        tracker.tracking.begin_to_forget(|key| slots::hold(slots, key));
         tracker.attend(ctx);
     });
 }
@@ -190,15 +161,14 @@ pub(super) fn note_slot_import_ended(ctx: &Context, slots: &[SlotRange]) {
 
 /// Runs the sweeper now if its timer is late (see [`Timer::catch_up`]).
 pub(super) fn catch_up(ctx: &mut Context) {
-    if let Some(timer) = TIMER.get() {
-        timer.catch_up(ctx);
-    }
+    TIMER.catch_up(ctx);
 }
 
 /// Continues the scan. Also updates the timer, because the clock, the settings or the server's role may have changed.
 /// The server's cron calls this function.
 pub(super) fn on_cron(ctx: &Context) {
     STATE.with(ctx, |tracker| {
+        tracker.tracking.end_all_moves();
         tracker.scan.on_cron(ctx, &mut tracker.tracking);
         tracker.tracking.free_some();
         tracker.attend(ctx);
@@ -239,10 +209,12 @@ impl Tracker {
     /// Arms the timer for the next work, or disarms it if no work is due soon. When the first expiring set is tracked,
     /// subscribes to events, and begins a first scan.
     fn attend(&mut self, ctx: &Context) {
-        if !self.tracking.is_empty() && events::subscribe(ctx, Classes::SORTED_SETS) {
+        let has_sets = !self.tracking.is_empty() || self.tracking.has_pending();
+        if has_sets && events::subscribe(ctx, Classes::SORTED_SETS) {
             self.scan.begin();
         }
-        let hurries = self.scan.is_first() || self.tracking.is_forgetting() || !self.arrived.is_empty();
+        let is_settling = self.tracking.has_new_pending() && ctx.may_write_by_itself();
+        let hurries = self.scan.is_first() || self.tracking.is_forgetting() || !self.arrived.is_empty() || is_settling;
         set_timer(ctx, self.tracking.at_cron(context::now(), need(ctx, hurries)));
     }
 

@@ -50,7 +50,7 @@ pub use client::{Client, command};
 pub use clock::Clock;
 pub use cluster::{AtomicMigration, Cluster, ClusterClient};
 pub use dataset::{Dataset, assert_same_data};
-pub use expiring::{FAR, GRACE_MS, NEVER, after_scan, assert_drained, assert_marked, assert_restored, pairs, plant};
+pub use expiring::{FAR, NEVER, TAG, after_scan, assert_drained, assert_tagged, card, pairs, plant};
 pub use jobs::Job;
 pub use loss::{LOSSES, Loss, Lossy};
 pub use page::{Page, writes};

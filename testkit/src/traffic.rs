@@ -1,6 +1,7 @@
 //! Random well-formed commands of all four families on a few keys. (tests/torture/fuzz creates malformed commands.)
 
 use crate::client::Client;
+use crate::expiring::TAG;
 use crate::reply::show;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng, seq::IndexedRandom};
@@ -230,7 +231,7 @@ impl Traffic {
         let (key, other, member) = (self.any_key(), self.any_key(), self.member());
         let set = self.one(&SETS);
         let at = now + self.random.random_range(-60_000..60_000);
-        match self.number(16) {
+        match self.number(20) {
             0 => format!("DEL {key}"),
             1 => format!("UNLINK {key}"),
             2 => format!("ZADD {set} {at} {member}"),
@@ -246,6 +247,10 @@ impl Traffic {
             12 => format!("ZPOPMIN {set}"),
             13 => format!("ZADD {set} {} {member}", self.one(&["inf", "9007199254740992", "-inf", "4102444800000"])),
             14 => format!("ZADD {} {at} {at}", PLAIN[0]),
+            15 => format!("ZADD {set} {} {TAG}", self.one(&["-inf", "-inf", "1"])),
+            16 => format!("ZREM {set} {TAG}"),
+            17 => format!("ZUNIONSTORE {set} 2 {set} {}", self.one(&SETS)),
+            18 => format!("ZRANGESTORE {} {set} 0 -1", PLAIN[0]),
             _ => self.one(&["FLUSHDB", "SWAPDB 0 1", "SWAPDB 0 1", "FLUSHALL"]).into(),
         }
     }

@@ -2,8 +2,7 @@
 //! sweeper continues.
 
 use testkit::{
-    Client, Dataset, FAR, GRACE_MS, NEVER, PATIENCE, Server, after_scan, assert_agree, assert_drained, assert_marked,
-    assert_restored, cmd, eventually, plant,
+    Client, Dataset, FAR, NEVER, PATIENCE, Server, assert_agree, assert_drained, assert_tagged, eventually, plant,
 };
 
 /// The ways to persist data.
@@ -43,11 +42,11 @@ fn drain_all(c: &mut Client, soon: i64) {
         for (key, left) in [("soon", "live"), ("mixed", "live"), ("never", "never")] {
             assert_drained(c, key, 1);
             c.script(&[(format!("ZEXP.MEMBERS {key}"), format!("['{left}']"))]);
-            assert_marked(c, key);
+            assert_tagged(c, key);
         }
         assert!(c.now() >= soon);
-        c.script(&[("ZEXP.CARD large", "298"), ("ZCARD large", "298"), ("ZRANGE plain 0 -1", "['x']")]);
-        assert_marked(c, "large");
+        c.script(&[("ZEXP.CARD large", "298"), ("ZCARD large", "299"), ("ZRANGE plain 0 -1", "['x']")]);
+        assert_tagged(c, "large");
     }
     c.run("SELECT 0");
 }
@@ -111,14 +110,11 @@ fn what_the_sweeper_did_is_in_the_aof_in_native_words() {
             let at = c.now() + 200;
             c.run(&format!("ZEXP.ADD k AT {at}ms a {at}ms b {FAR}ms live"));
             c.run(&format!("ZEXP.ADD all AT {at}ms a {at}ms b"));
-            c.run(&format!("ZEXP.ADD restored AT {FAR}ms a"));
-            c.run(&format!("ZADD restored {} later", FAR + 5));
         }
         for database in 0..16 {
             c.run(&format!("SELECT {database}"));
             assert_drained(&mut c, "k", 1);
             assert_drained(&mut c, "all", 0);
-            assert_restored(&mut c, "restored", FAR + 5);
         }
         assert_agree(&server, &[]);
         let before = Dataset::of(&mut c);
@@ -226,7 +222,7 @@ fn no_acknowledged_write_is_lost_by_a_crash() {
             // The last call may have run although it got no reply.
             assert!(spent == acknowledged || spent == acknowledged + 1, "{spent} of {acknowledged}");
         }
-        assert_marked(&mut c, "kept");
+        assert_tagged(&mut c, "kept");
         assert_drained(&mut c, "brief", 0);
         assert_agree(&server, &[]);
     }
@@ -244,68 +240,34 @@ fn a_crash_during_sweeping_revives_no_member() {
     for n in 0..200 {
         c.script(&[(format!("ZEXP.MEMBERS k{n}"), "['live']")]);
         assert_drained(&mut c, &format!("k{n}"), 1);
-        assert_marked(&mut c, &format!("k{n}"));
+        assert_tagged(&mut c, &format!("k{n}"));
     }
     assert_agree(&server, &[]);
 }
 
-/// The file contains the change of the set, but not yet the restored marker.
+/// The sets keep the members that plain commands have added, whatever ends the server, or wherever the sets go.
 #[test]
-fn what_a_crash_kept_from_being_restored_is_restored_after_the_replay() {
-    let mut server = Server::builder().config("appendonly yes").config("appendfsync always").config("hz 1").start();
-    for round in 1..4 {
-        let mut c = server.client();
-        c.run(&format!("ZEXP.ADD k{round} AT {FAR}ms a"));
-        c.run(&format!("ZADD k{round} {} later", FAR + round));
-        server.crash_and_restart();
-        assert_restored(&mut server.client(), &format!("k{round}"), FAR + round);
-        assert_agree(&server, &[]);
-    }
-}
-
-/// If the TTL of a set ended while the server was down, the set does not return, and its name is free.
-#[test]
-fn a_set_whose_grace_has_passed_does_not_come_back() {
-    let mut server = Server::builder().config("save 3600 1").start();
-    let mut c = server.client();
-    c.run("CONFIG SET zeitset.sweep no");
-    let at = c.now() - testkit::GRACE_MS + 1500;
-    plant(&mut c, "k", &[("a", at)]);
-    c.run("SAVE");
-    c.wait_until(at + testkit::GRACE_MS);
-    server.crash_and_restart();
-    let mut c = server.client();
-    c.script(&[("EXISTS k", "0"), ("ZEXP.ADD k 1h b", "1"), ("ZEXP.MEMBERS k", "['b']")]);
-}
-
-/// MIGRATE shifts the TTL. The server may save the dataset and crash before the module corrects the TTL.
-#[test]
-fn a_set_restored_just_before_a_crash_is_one_afterwards() {
+fn sets_changed_by_plain_commands_live_on() {
+    const SETS: i64 = 20;
     for config in ["save 3600 1", "appendonly yes\nappendfsync always"] {
+        let target = Server::start();
         let mut server = Server::builder().config(config).start();
         let mut c = server.client();
-        plant(&mut c, "k", &[("live", FAR)]);
-        after_scan(&mut c);
-        c.run("ZADD k 1000 dead");
-        let dump = c.dump("k");
-        let shifts = [-4900, -3, 3, 4900];
-        // While writes are paused, the module cannot correct the TTL.
-        c.run("MULTI");
-        for shift in shifts {
-            cmd!(c, "RESTORE", format!("restored{shift}"), FAR + GRACE_MS + shift, &dump, "ABSTTL");
-        }
-        c.run("CLIENT PAUSE 100000 WRITE");
-        c.run("EXEC");
+        let keys: Vec<_> = (0..SETS).map(|n| format!("k{n}")).collect();
+        c.run_all(keys.iter().map(|key| format!("ZEXP.ADD {key} 1s dead")));
+        c.run_all(keys.iter().map(|key| format!("ZADD {key} {FAR} later")));
         if config.starts_with("save") {
-            c.run("SAVE");
+            server.restart();
+        } else {
+            server.crash_and_restart();
         }
-        server.crash_and_restart();
         let mut c = server.client();
-        for shift in shifts {
-            let key = format!("restored{shift}");
-            c.script(&[(format!("ZEXP.CARD {key}"), "1")]);
-            assert_drained(&mut c, &key, 1);
-            assert_marked(&mut c, &key);
+        c.run_all(keys.iter().map(|key| format!("ZADD {key} {} latest", FAR + 1)));
+        c.run(&format!("MIGRATE 127.0.0.1 {} \"\" 0 10000 KEYS {}", target.address().1, keys.join(" ")));
+        let mut t = target.client();
+        for key in &keys {
+            t.script(&[(format!("ZEXP.ADD {key} 5m more"), "1")]);
+            assert_drained(&mut t, key, 3);
         }
     }
 }

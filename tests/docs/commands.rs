@@ -168,6 +168,7 @@ fn keys_for_errors(c: &mut Client) {
         "ZADD scores 1 a 2 b",
         "ZADD seconds 1000000000 a 1100000000 b",
         "ZADD infinite inf a",
+        "ZADD tagged 1 a 5 zeitset:expiring",
         "ZEXP.ADD codes 5m a",
         "ZRL.CHECK limit 5 1h",
         "ZRL.CHECK bucket 5 1h LEAKY",

@@ -2,10 +2,7 @@
 //! finds it there.
 
 use std::time::Duration;
-use testkit::{
-    Client, FAR, GRACE_MS, Server, after_scan, assert_drained, assert_marked, assert_restored, cmd, plant, start,
-    start_with_clock,
-};
+use testkit::{Client, FAR, Server, after_scan, assert_drained, assert_tagged, cmd, plant, start, start_with_clock};
 
 /// The lifetime of members that expire during a test. The test's first commands run within this time.
 const SOON_MS: i64 = 500;
@@ -19,8 +16,8 @@ fn soon(c: &mut Client, key: &str) {
 #[track_caller]
 fn dies_and_lives(c: &mut Client, key: &str) {
     assert_drained(c, key, 1);
-    c.script(&[(format!("ZRANGE {key} 0 -1"), "['live']")]);
-    assert_marked(c, key);
+    c.script(&[(format!("ZEXP.MEMBERS {key}"), "['live']")]);
+    assert_tagged(c, key);
 }
 
 #[test]
@@ -48,7 +45,6 @@ fn swapped_databases_are_drained() {
     soon(&mut c, "three");
     // An ordinary set replaces an expiring one of the same name.
     c.run("ZADD zero 1000 dead 2000 x");
-    c.run(&format!("PEXPIREAT zero {FAR}"));
     c.script(&[("SWAPDB 0 3", "+OK")]);
     dies_and_lives(&mut c, "k");
     dies_and_lives(&mut c, "zero");
@@ -56,7 +52,7 @@ fn swapped_databases_are_drained() {
     dies_and_lives(&mut c, "k");
     dies_and_lives(&mut c, "three");
     after_scan(&mut c);
-    c.script(&[("ZRANGE zero 0 -1", "['dead' 'x']"), ("PEXPIRETIME zero", &FAR.to_string())]);
+    c.script(&[("ZRANGE zero 0 -1", "['dead' 'x']")]);
 }
 
 #[test]
@@ -68,8 +64,8 @@ fn a_set_is_drained_wherever_it_is_renamed_copied_moved_or_restored() {
     c.run_all(["ZEXP.ADD below 1h x", "ZEXP.ADD copied 1h x", "ZADD replaced 1 x"]);
     c.script(&[("RENAME a b", "+OK"), ("RENAMENX b c", "1"), ("RENAME over below", "+OK"), ("MOVE moved 15", "1")]);
     let dumped = c.dump("k");
-    cmd!(c, "RESTORE", "restored", FAR + GRACE_MS, dumped.as_slice(), "ABSTTL");
-    cmd!(c, "RESTORE", "replaced", FAR + GRACE_MS, dumped.as_slice(), "REPLACE", "ABSTTL");
+    c.restore("restored", 0, &dumped);
+    c.restore("replaced", 0, &dumped);
     // On servers with the bug of `copy_loses_the_database`, the client is in another database after the last COPY.
     c.script(&[("COPY k copy", "1"), ("COPY k copied REPLACE", "1"), ("COPY k k DB 9", "1"), ("SELECT 0", "+OK")]);
     for key in ["c", "below", "k", "copy", "copied", "restored", "replaced"] {
@@ -81,89 +77,43 @@ fn a_set_is_drained_wherever_it_is_renamed_copied_moved_or_restored() {
     }
 }
 
+/// The module has not seen the set at its first name, or at its second.
 #[test]
-fn a_set_restored_with_a_ttl_that_is_off_by_at_most_five_seconds_is_marked_and_drained() {
-    let (_server, mut c) = start();
-    soon(&mut c, "k");
-    let dumped = c.dump("k");
-    for shift in [-5000, -999, -1, 0, 1, 700, 5000] {
-        let key = format!("shifted{shift}");
-        cmd!(c, "RESTORE", &key, FAR + GRACE_MS + shift, dumped.as_slice(), "ABSTTL");
-        assert_restored(&mut c, &key, FAR);
-        dies_and_lives(&mut c, &key);
-    }
-    // MIGRATE sends the remaining time, so the TTL can be too late at the target.
-    let at = c.now() + 3_600_000;
-    plant(&mut c, "k", &[("dead", 1000), ("live", at)]);
-    let dumped = c.dump("k");
-    let left = c.int("PTTL k");
-    cmd!(c, "RESTORE", "late", left + 300, dumped.as_slice());
-    assert_restored(&mut c, "late", at);
-    assert_drained(&mut c, "late", 1);
-}
-
-/// Until the module corrects the TTL after RESTORE, it recognizes the set by the shifted TTL.
-#[test]
-fn a_set_restored_with_a_ttl_that_is_off_is_followed_if_it_moves_on_at_once() {
+fn a_set_that_is_restored_and_moves_on_at_once_is_drained() {
     let (_server, mut c) = start();
     after_scan(&mut c);
     soon(&mut c, "k");
     let dumped = c.dump("k");
     c.run("MULTI");
     for key in ["a", "b", "c"] {
-        cmd!(c, "RESTORE", key, FAR + GRACE_MS + 300, dumped.as_slice(), "ABSTTL");
+        cmd!(c, "RESTORE", key, 0, dumped.as_slice());
     }
     c.run_all(["RENAME a renamed", "COPY b copied", "MOVE c 9"]);
     c.run("EXEC");
     for key in ["renamed", "b", "copied"] {
-        assert_restored(&mut c, key, FAR);
         dies_and_lives(&mut c, key);
     }
     c.run("SELECT 9");
     dies_and_lives(&mut c, "c");
 }
 
+/// The key's TTL is the client's own.
 #[test]
-fn a_set_restored_with_another_ttl_is_ordinary() {
+fn a_set_with_a_ttl_is_drained_and_keeps_its_ttl() {
     let (_server, mut c) = start();
-    // Waits for the first keyspace scan, which would take a TTL slightly below the marker for an outdated marker.
-    after_scan(&mut c);
-    c.run(&format!("ZADD ordinary 1000 dead {FAR} live"));
-    let dumped = c.dump("ordinary");
-    for (key, ttl) in [("early", FAR + GRACE_MS - 5001), ("late", FAR + GRACE_MS + 5001), ("none", 0)] {
-        cmd!(c, "RESTORE", key, ttl, dumped.as_slice(), "ABSTTL");
-    }
-    // If RESTORE without a TTL replaces an expiring set, the new set is ordinary, too.
-    soon(&mut c, "over");
-    cmd!(c, "RESTORE", "over", 0, dumped.as_slice(), "REPLACE");
-    after_scan(&mut c);
-    for (key, ttl) in [("early", FAR + GRACE_MS - 5001), ("late", FAR + GRACE_MS + 5001), ("none", -1), ("over", -1)] {
-        c.script(&[
-            (format!("ZEXP.ADD {key} 5m b"), "!NOTEXPIRING ".into()),
-            (format!("ZCARD {key}"), "2".into()),
-            (format!("PEXPIRETIME {key}"), ttl.to_string()),
-        ]);
-    }
-}
-
-/// All members have expired, so nothing shows whether a TTL close to the marker is a shifted marker or a client's own
-/// TTL.
-#[test]
-fn a_dead_set_restored_with_a_ttl_that_is_off_is_left_alone() {
-    let (_server, mut c) = start();
-    let ago = c.now() - 1000;
-    c.run(&format!("ZADD k {ago} a"));
+    soon(&mut c, "k");
     let dumped = c.dump("k");
-    // The TTL ends in less than a minute. If the test takes longer, it checks nothing.
-    cmd!(c, "RESTORE", "dead", ago + GRACE_MS + 300, dumped, "ABSTTL");
-    c.run("ZEXP.ADD witness 100ms x 5m y");
-    assert_drained(&mut c, "witness", 1);
-    let left = c.int("EXISTS dead");
-    assert!(left == 1 || c.now() > ago + GRACE_MS);
+    c.restore("restored", FAR, &dumped);
+    c.run("PEXPIREAT k 4102444800000");
+    c.run("ZEXP.ADD k 5m more");
+    for (key, left) in [("k", 2), ("restored", 1)] {
+        assert_drained(&mut c, key, left);
+        c.script(&[(format!("PEXPIRETIME {key}"), FAR.to_string())]);
+    }
 }
 
 #[test]
-fn migrated_sets_arrive_marked_and_are_drained_at_the_target() {
+fn migrated_sets_are_drained_at_the_target() {
     let (source, target) = (Server::start(), Server::start());
     let (mut s, mut t) = (source.client(), target.client());
     let port = target.address().1;
@@ -215,11 +165,10 @@ fn flushing_forgets_and_what_comes_after_is_new() {
         c.run(flush);
         // `k` is an ordinary set with expired scores. `new` is an expiring set.
         c.run("ZADD k 1000 dead 2000 x");
-        c.run(&format!("PEXPIREAT k {FAR}"));
         soon(&mut c, "new");
         dies_and_lives(&mut c, "new");
         after_scan(&mut c);
-        c.script(&[("ZCARD k", "2"), ("PEXPIRETIME k", &FAR.to_string())]);
+        c.script(&[("ZRANGE k 0 -1", "['dead' 'x']")]);
     }
 }
 
@@ -265,12 +214,10 @@ fn what_is_created_again_does_not_inherit_the_old_deadline() {
     c.script(&[("SELECT 6", "+OK"), ("ZEXP.MEMBERS flushed", "['m']")]);
 }
 
-/// No event tells the module that this set became an expiring set. The keyspace scan finds the set.
+/// No event tells the module of this set. The keyspace scan finds it.
 #[test]
-fn a_set_that_becomes_one_without_an_event_of_its_ttl_is_found() {
+fn a_set_that_a_plain_command_creates_is_found() {
     let (_server, mut c) = start();
-    c.run("ZADD k 1000 dead");
-    c.run(&format!("PEXPIREAT k {}", FAR + GRACE_MS));
-    c.run(&format!("ZADD k {FAR} live"));
+    plant(&mut c, "k", &[("dead", 1000), ("live", FAR)]);
     dies_and_lives(&mut c, "k");
 }

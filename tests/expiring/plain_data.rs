@@ -2,14 +2,18 @@
 //! set.
 
 use testkit::{
-    Client, Dataset, FAR, GRACE_MS, NEVER, Server, after_scan, assert_drained, assert_same_data, at_full_speed,
+    Client, Dataset, FAR, NEVER, Server, TAG, Traffic, after_scan, assert_drained, assert_same_data, at_full_speed,
     backlog, begin_draining, module, plant, start,
 };
 
-/// Returns sorted sets of every kind: name, scores, and TTL as a Unix time in ms (-1 for none).
+/// A set of version 0.3 expires exactly this many ms after its last member.
+const GRACE_MS: i64 = 47_111;
+
+/// Returns sorted sets of every kind: name, scores, and TTL as a Unix time in ms (-1 for none). No TTL is exactly that of
+/// a set of version 0.3.
 fn ordinary_sets(now: i64) -> Vec<(String, Vec<String>, i64)> {
     let (past, future) = ([now - 5000, now - 1000], [FAR - 5000, FAR]);
-    let marker = FAR + GRACE_MS;
+    let legacy = FAR + GRACE_MS; // The TTL that version 0.3 gave to a set with this last member.
     let mut sets = Vec::new();
     let mut add = |name: String, scores: &[String], ttl: i64| sets.push((name, scores.to_vec(), ttl));
     let texts = |scores: &[i64]| scores.iter().map(i64::to_string).collect::<Vec<_>>();
@@ -18,39 +22,42 @@ fn ordinary_sets(now: i64) -> Vec<(String, Vec<String>, i64)> {
     add("past".into(), &texts(&past), -1);
     add("future".into(), &texts(&future), -1);
     add("mixed".into(), &texts(&[past[0], past[1], FAR]), -1);
-    add("seconds".into(), &texts(&[past[0] / 1000, FAR / 1000]), marker);
+    add("seconds".into(), &texts(&[past[0] / 1000, FAR / 1000]), legacy);
     add("past-with-ttl".into(), &texts(&past), FAR);
     add("future-with-ttl".into(), &texts(&future), FAR);
-    // Expired and live members, and a TTL close to the marker.
+    // Expired and live members, and a TTL close to that of a set of version 0.3.
     for shift in [-GRACE_MS, -10_001, -10_000, -1001, -1000, -999, -1, 1, 999, 1000, 1001, 10_000, 10_001, 100_000] {
-        add(format!("offset{shift}"), &texts(&[past[0], past[1], FAR]), marker + shift);
-        add(format!("single-offset{shift}"), &texts(&[FAR]), marker + shift);
+        add(format!("offset{shift}"), &texts(&[past[0], past[1], FAR]), legacy + shift);
+        add(format!("single-offset{shift}"), &texts(&[FAR]), legacy + shift);
     }
-    // The TTL is the marker for another member than the last.
-    add("of-the-first".into(), &texts(&[past[0], FAR, FAR + 100_000]), marker);
-    add("of-the-middle".into(), &texts(&[FAR - 20_000, FAR, FAR + 20_000]), marker);
-    // The module rounds this score up to FAR + 1 ms. The TTL is the marker for FAR.
-    add("fraction".into(), &[past[0].to_string(), format!("{FAR}.5")], marker);
+    // The TTL is that of a set of version 0.3 with another last member.
+    add("of-the-first".into(), &texts(&[past[0], FAR, FAR + 100_000]), legacy);
+    add("of-the-middle".into(), &texts(&[FAR - 20_000, FAR, FAR + 20_000]), legacy);
+    // Rounded up, this score is FAR + 1 ms.
+    add("fraction".into(), &[past[0].to_string(), format!("{FAR}.5")], legacy);
     // These scores are no times.
-    add("infinite".into(), &[past[0].to_string(), "+inf".into()], marker);
+    add("infinite".into(), &[past[0].to_string(), "+inf".into()], legacy);
     add("infinite-without-ttl".into(), &["-inf".into(), "+inf".into()], -1);
     add("minus-infinite".into(), &["-inf".into()], FAR);
-    add("minus-infinite-offset".into(), &["-inf".into(), FAR.to_string()], marker + 1);
-    add("negative".into(), &texts(&[-2, -1]), marker);
-    add("negative-and-grace".into(), &texts(&[-GRACE_MS, -5]), marker);
+    add("minus-infinite-offset".into(), &["-inf".into(), FAR.to_string()], legacy + 1);
+    add("negative".into(), &texts(&[-2, -1]), legacy);
+    add("negative-and-grace".into(), &texts(&[-GRACE_MS, -5]), legacy);
     add("beyond".into(), &texts(&[past[0], NEVER + 1]), NEVER + 1 + GRACE_MS);
-    add("tiny".into(), &["1e-300".into(), "0".into()], marker);
-    add("huge".into(), &["1e300".into()], marker);
+    add("tiny".into(), &["1e-300".into(), "0".into()], legacy);
+    add("huge".into(), &["1e300".into()], legacy);
     // This set is so large that the server stores it as a skiplist.
     let many: Vec<_> = (0..500).map(|n| (past[0] + n).to_string()).chain([FAR.to_string()]).collect();
     add("large".into(), &many, -1);
-    add("large-offset".into(), &many, marker - 1);
+    add("large-offset".into(), &many, legacy - 1);
     add("large-past".into(), &many[..500], FAR);
     // Sets that resemble rate limits of version 0.2: the TTL ends 1 ms or 1001 ms after the last score.
     add("like-a-limit".into(), &texts(&[past[0], FAR]), FAR + 1);
     add("like-a-late-limit".into(), &texts(&[past[0], FAR]), FAR + 1001);
     sets
 }
+
+/// Scores of the member `zeitset:expiring` that do not make a set an expiring set.
+const OTHER_SCORES: [&str; 7] = ["0", "1000", "-1", "-1e308", "-1.7976931348623157e308", "+inf", "4102444800000"];
 
 /// Creates the sets in two databases, and keys of other types.
 fn fill(c: &mut Client) {
@@ -64,6 +71,11 @@ fn fill(c: &mut Client) {
                 c.script(&[(format!("PEXPIREAT {name} {ttl}"), "1")]);
             }
         }
+        for (n, score) in OTHER_SCORES.iter().enumerate() {
+            c.run(&format!("ZADD tagged{n} {score} {TAG} 1000 dead {FAR} live -inf lowest"));
+            c.run(&format!("ZADD alone{n} {score} {TAG}"));
+        }
+        c.run(&format!("ZADD almost -inf {TAG}s -inf {} -inf zeitset: 1000 dead", TAG.to_uppercase()));
         c.run("GEOADD geo 13.4 52.5 berlin 2.35 48.85 paris");
         for other in ["SET string 1", "RPUSH list 1 2", "HSET hash 1 2", "SADD set 1 2", "XADD stream 1-1 f v"] {
             c.run(other);
@@ -74,24 +86,9 @@ fn fill(c: &mut Client) {
     c.run("SELECT 0");
 }
 
-/// Returns the dataset, which must not change. The server has already had expiring sets.
+/// Returns the dataset, which must not change.
 fn filled(c: &mut Client) -> Dataset {
-    after_scan(c);
     fill(c);
-    Dataset::of(c)
-}
-
-/// Returns the dataset without the sets whose TTL is close to the marker. The first keyspace scan and the
-/// check after RESTORE take such a TTL for an outdated marker.
-fn filled_to_be_found(c: &mut Client) -> Dataset {
-    fill(c);
-    let offset = [-10_000, -1001, -1000, -999, -1, 1, 999, 1000, 1001]
-        .map(|shift| format!("offset{shift} single-offset{shift}"));
-    for database in [11, 0] {
-        c.run(&format!("SELECT {database}"));
-        let gone = c.int(&format!("DEL {} large-offset fraction beyond minus-infinite-offset", offset.join(" ")));
-        assert_eq!(gone, 22);
-    }
     Dataset::of(c)
 }
 
@@ -105,6 +102,7 @@ fn unharmed(c: &mut Client, before: &Dataset) {
 #[test]
 fn ordinary_keys_are_unharmed_next_to_sets_that_are_drained() {
     let (_server, mut c) = start();
+    after_scan(&mut c);
     let before = filled(&mut c);
     for database in [0, 11] {
         c.run(&format!("SELECT {database}"));
@@ -119,6 +117,7 @@ fn ordinary_keys_are_unharmed_next_to_sets_that_are_drained() {
 #[test]
 fn ordinary_keys_are_unharmed_during_a_large_sweep() {
     let (_server, mut c) = start();
+    after_scan(&mut c);
     let before = filled(&mut c);
     backlog(&mut c, "test:ours", 20_000);
     begin_draining(&mut c, "test:ours", 20_000);
@@ -135,7 +134,7 @@ fn ordinary_keys_are_unharmed_by_restarts_and_reloads() {
     {
         let mut server = Server::builder().config(config).start();
         let mut c = server.client();
-        let before = filled_to_be_found(&mut c);
+        let before = filled(&mut c);
         c.run("DEBUG RELOAD");
         unharmed(&mut c, &before);
         if config.starts_with("appendonly") {
@@ -149,7 +148,7 @@ fn ordinary_keys_are_unharmed_by_restarts_and_reloads() {
 #[test]
 fn ordinary_keys_are_unharmed_by_promotion() {
     let (server, mut c) = start();
-    let before = filled_to_be_found(&mut c);
+    let before = filled(&mut c);
     let replica = Server::builder().replica_of(&server);
     let mut r = replica.client();
     assert_same_data(&mut c, &mut r);
@@ -162,7 +161,7 @@ fn ordinary_keys_are_unharmed_by_promotion() {
 fn ordinary_keys_are_unharmed_by_loading_the_module() {
     let server = Server::builder().plain().config("enable-module-command yes").start();
     let mut c = server.client();
-    let before = filled_to_be_found(&mut c);
+    let before = filled(&mut c);
     c.call(redis::cmd("MODULE").arg("LOAD").arg(module().as_os_str().as_encoded_bytes()));
     unharmed(&mut c, &before);
 }
@@ -170,6 +169,7 @@ fn ordinary_keys_are_unharmed_by_loading_the_module() {
 #[test]
 fn ordinary_keys_are_unharmed_by_moving_to_another_server() {
     let (_server, mut c) = start();
+    after_scan(&mut c);
     let before = filled(&mut c);
     c.run("SWAPDB 0 3");
     c.run("SWAPDB 3 0");
@@ -187,13 +187,31 @@ fn ordinary_keys_are_unharmed_by_moving_to_another_server() {
     unharmed(&mut c, &before);
 }
 
+/// Random commands change other keys, and move and copy them.
+#[test]
+fn ordinary_keys_are_unharmed_by_a_workload() {
+    let (_server, mut c) = start();
+    let before = filled(&mut c);
+    let mut traffic = Traffic::new(47, &["1ms", "200ms", "1h"]);
+    for n in 0..6000 {
+        let now = c.now();
+        let line = if n % 3 == 0 { traffic.native_on_one(now) } else { traffic.line(now) };
+        traffic.send(&mut c, &line, "workload");
+    }
+    for key in c.strings("KEYS {k}*") {
+        c.run(&format!("DEL {key}"));
+    }
+    unharmed(&mut c, &before);
+}
+
 /// The module's commands refuse these keys, or read them without side effects.
 #[test]
 fn ordinary_keys_are_unharmed_by_commands_that_refuse() {
     let (_server, mut c) = start();
+    after_scan(&mut c);
     let before = filled(&mut c);
-    let now = c.now();
-    for (name, ..) in crate::expiring::plain_data::ordinary_sets(now) {
+    let names = ordinary_sets(c.now()).into_iter().map(|(name, ..)| name);
+    for name in names.chain(["tagged0".into(), "alone5".into(), "almost".into()]) {
         for call in ["ZEXP.ADD {} 5m x", "ZEXP.CARD {}", "ZEXP.POP {}", "ZEXP.REM {} m0", "ZEXP.EXPIRE {} 5m m0"] {
             let reply = c.reply(&call.replace("{}", &name));
             assert!(reply.starts_with("!NOTEXPIRING "), "{call} of {name}: {reply}");
@@ -204,23 +222,4 @@ fn ordinary_keys_are_unharmed_by_commands_that_refuse() {
         }
     }
     unharmed(&mut c, &before);
-}
-
-/// All members have expired, and the TTL differs from the marker by one ms.
-#[test]
-fn dead_looking_sets_a_ms_off_the_marker_are_left_alone() {
-    let (_server, mut c) = start();
-    let ago = c.now() - 1000;
-    for shift in [-1, 1] {
-        c.run(&format!("ZADD k{shift} {} a {ago} b", ago - 5000));
-        c.run(&format!("PEXPIREAT k{shift} {}", ago + GRACE_MS + shift));
-    }
-    plant(&mut c, "ours", &[("a", ago - 5000), ("b", ago)]);
-    assert_drained(&mut c, "ours", 0);
-    after_scan(&mut c);
-    for shift in [-1, 1] {
-        let members = c.int(&format!("ZCARD k{shift}"));
-        // When the user's TTL ends, the server removes the set.
-        assert!(members == 2 || c.now() > ago + GRACE_MS - 1, "{members}");
-    }
 }

@@ -59,8 +59,19 @@ fn a_wrong_value_of_a_setting_in_the_configuration_file_keeps_the_server_from_st
 }
 
 /// The commands that the module replicates or calls. If one is missing, replicas and the AOF would silently differ.
-const NEEDED: [&str; 10] =
-    ["DUMP", "PEXPIREAT", "RESTORE", "SET", "SETRANGE", "ZADD", "ZCOUNT", "ZRANGE", "ZREM", "ZREMRANGEBYSCORE"];
+const NEEDED: [&str; 11] = [
+    "DUMP",
+    "PERSIST",
+    "PEXPIREAT",
+    "RESTORE",
+    "SET",
+    "SETRANGE",
+    "ZADD",
+    "ZCOUNT",
+    "ZRANGE",
+    "ZREM",
+    "ZREMRANGEBYSCORE",
+];
 
 #[test]
 fn where_a_command_that_is_replicated_was_renamed_away_the_server_does_not_start() {

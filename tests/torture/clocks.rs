@@ -7,7 +7,7 @@
 use super::fuzz::Run;
 use rand::Rng;
 use std::time::Duration;
-use testkit::{Client, Clock, PATIENCE, Server, Traffic, assert_agree, assert_drained, eventually};
+use testkit::{Client, Clock, PATIENCE, Server, Traffic, assert_agree, assert_drained, card, eventually};
 
 const DURATIONS: [&str; 10] = ["1ms", "700ms", "1s", "5s", "1m", "36m", "1h", "25d", "60d", "365d"];
 
@@ -60,11 +60,11 @@ fn assert_nothing_is_late(c: &mut Client, worker: &mut Client, clock: &Clock, ru
     let got = worker.receive();
     assert!(got.starts_with("[['probe' 'probe' "), "{here}");
     c.run("ZQ.CANCEL probe probe");
-    eventually(PATIENCE, &format!("a member due in {delay} is deleted: {here}"), || c.int("ZCARD probes") == 1);
+    eventually(PATIENCE, &format!("a member due in {delay} is deleted: {here}"), || card(c, "probes") == 1);
     for key in testkit::SETS {
         let is_clean = |c: &mut Client| {
             let live = c.reply(&format!("ZEXP.CARD {key}"));
-            live.starts_with('!') || live == c.reply(&format!("ZCARD {key}"))
+            live.starts_with('!') || live == card(c, key).to_string()
         };
         eventually(PATIENCE, &format!("no expired member is left in {key}: {here}"), || is_clean(c));
     }

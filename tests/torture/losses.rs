@@ -3,7 +3,7 @@
 
 use rand::Rng;
 use std::time::Duration;
-use testkit::{Client, Dataset, FAR, Job, LOSSES, Loss, Lossy, Traffic, Verdict, assert_agree, assert_restored};
+use testkit::{Client, Dataset, FAR, Job, LOSSES, Loss, Lossy, Traffic, Verdict, assert_agree};
 
 fn each_loss(test: impl Fn(Lossy) + Sync) {
     std::thread::scope(|scope| {
@@ -73,33 +73,6 @@ fn jobs_finished_since_are_served_again_and_none_hangs() {
     });
 }
 
-/// Plain heartbeats keep the members alive. The state is kept after a heartbeat and before the server's cron restores
-/// the TTL.
-#[test]
-fn a_set_saved_while_its_marker_waits_to_be_restored_lives_on() {
-    each_loss(|mut lossy| {
-        let mut c = lossy.client();
-        let workers: Vec<_> = (0..40).map(|n| format!("w{n}")).collect();
-        let members: Vec<_> = workers.iter().map(|worker| format!("8s {worker}")).collect();
-        c.run(&format!("ZEXP.ADD workers {}", members.join(" ")));
-        lossy.clock.advance(Duration::from_secs(2));
-        c.wait_for_cron();
-        let at = c.now() + 8000;
-        let heartbeat: Vec<_> = workers.iter().map(|worker| format!("{at} {worker}")).collect();
-        c.run(&format!("ZADD workers {}", heartbeat.join(" ")));
-        lossy.keep();
-        lossy.lose();
-        let mut c = lossy.client();
-        assert_restored(&mut c, "workers", at);
-        // By this time, the TTL from before the heartbeat has ended.
-        lossy.clock.advance(Duration::from_secs(7));
-        assert_eq!(c.int("ZEXP.CARD workers"), 40, "{:?}", lossy.loss);
-        c.run("ZEXP.ADD workers 1h w0");
-        lossy.clock.advance(Duration::from_secs(50));
-        assert_eq!(c.int("ZEXP.CARD workers"), 1, "{:?}", lossy.loss);
-    });
-}
-
 #[test]
 fn a_limit_goes_on_from_what_it_had_and_takes_back_no_more_than_that() {
     each_loss(|mut lossy| {
@@ -134,8 +107,7 @@ fn after_any_commands_the_state_is_the_one_that_was_kept() {
     let mut run = super::fuzz::Run::new("losses", 6);
     while run.goes_on() {
         let loss = LOSSES[run.random.random_range(0..LOSSES.len())];
-        // A loaded set may have an outdated marker, which the module would restore. With the sweeper off, the sets stay
-        // as they were.
+        // With the sweeper off, the sets stay as they were.
         let mut lossy = Lossy::start(loss, "appendfsync no\nzeitset.sweep no");
         let mut traffic = Traffic::new(run.random.random(), &DURATIONS);
         let here = run.here();

@@ -1,6 +1,6 @@
 //! ZEXP.ADOPT converts an existing sorted set whose scores are times into an expiring set, in place.
 
-use testkit::{FAR, NEVER, assert_marked, plant, start};
+use testkit::{FAR, NEVER, assert_tagged, plant, start};
 
 /// FAR in seconds.
 const FAR_S: i64 = FAR / 1000;
@@ -11,14 +11,16 @@ fn scores_in_milliseconds_are_taken_as_they_are_or_rounded_up() {
     for adopt in ["ZEXP.ADOPT k", "ZEXP.ADOPT k UNIT ms", "ZEXP.ADOPT k unit MS FORCE"] {
         c.script(&[
             (format!("ZADD k {FAR} a {FAR}.5 b {} c", FAR + 2), "3"),
-            // The marker takes the place of this TTL.
-            ("EXPIRE k 100".into(), "1"),
+            // The key keeps its TTL.
+            (format!("PEXPIREAT k {}", FAR - 7), "1"),
             (adopt.into(), "3"),
+            ("PEXPIRETIME k".into(), &(FAR - 7).to_string()),
+            ("PERSIST k".into(), "1"),
             ("ZEXP.MEMBERS k".into(), "['a' 'b' 'c']"),
             ("ZSCORE k a".into(), &format!("'{FAR}'")),
             ("ZSCORE k b".into(), &format!("'{}'", FAR + 1)),
         ]);
-        assert_marked(&mut c, "k");
+        assert_tagged(&mut c, "k");
         c.run("DEL k");
     }
     c.script(&[("ZEXP.ADOPT k", "0"), ("ZEXP.ADOPT k UNIT s PLUS 5m FORCE", "0"), ("EXISTS k", "0")]);
@@ -37,7 +39,7 @@ fn seconds_are_converted() {
             ("ZSCORE k b".into(), format!("'{FAR}'")),
             ("ZEXP.CARD k".into(), size.to_string()),
         ]);
-        assert_marked(&mut c, "k");
+        assert_tagged(&mut c, "k");
     }
 }
 
@@ -53,8 +55,8 @@ fn a_lifetime_is_added_to_sets_scored_by_creation() {
         ("ZEXP.MEMBERS s".into(), "['a']".into()),
         ("ZSCORE s a".into(), format!("'{}'", FAR + 3_600_000)),
     ]);
-    assert_marked(&mut c, "k");
-    assert_marked(&mut c, "s");
+    assert_tagged(&mut c, "k");
+    assert_tagged(&mut c, "s");
 }
 
 #[test]
@@ -62,7 +64,7 @@ fn members_past_their_time_are_not_live_and_all_of_them_is_an_error() {
     let (_server, mut c) = start();
     c.run(&format!("ZADD some 1000 a 2000 b {FAR} live"));
     c.script(&[("ZEXP.ADOPT some", "1"), ("ZEXP.MEMBERS some", "['live']")]);
-    assert_marked(&mut c, "some");
+    assert_tagged(&mut c, "some");
     // If the set remained, the sweeper's changes would affect the comparison below.
     c.run("DEL some");
 

@@ -1,7 +1,7 @@
 //! Members may have any bytes and any length, and sets any number of members.
 
 use redis::Value;
-use testkit::{assert_marked, cmd, pairs, show, start};
+use testkit::{assert_tagged, cmd, pairs, show, start};
 
 fn odd_members() -> Vec<Vec<u8>> {
     vec![
@@ -42,7 +42,7 @@ fn members_are_any_bytes() {
     expected.sort();
     let expected: Vec<_> = expected.into_iter().map(Value::BulkString).collect();
     assert!(listed == expected, "MEMBERS gives back the same bytes");
-    assert_marked(&mut c, "k");
+    assert_tagged(&mut c, "k");
 
     for (member, left) in members.iter().zip((0..total).rev()) {
         assert_eq!(cmd!(c, "ZEXP.REM", "k", &member[..]), Value::Int(1));
@@ -59,7 +59,7 @@ fn keys_are_any_bytes() {
         assert_eq!(cmd!(c, "ZEXP.ADD", key, "1h", "a", "1h", "b"), Value::Int(2));
         assert_eq!(cmd!(c, "ZEXP.CARD", key), Value::Int(2));
         assert_eq!(show(&cmd!(c, "ZEXP.POP", key)), "'a'");
-        cmd!(c, "PERSIST", key);
+        cmd!(c, "ZREM", key, testkit::TAG);
         let error = c.try_call(redis::cmd("ZEXP.CARD").arg(key)).expect_err("an ordinary set now");
         assert!(error.starts_with("NOTEXPIRING "), "{error}");
         assert!(!error.contains(['\r', '\n', '\0']), "{error:?}");
@@ -80,7 +80,7 @@ fn sets_grow_beyond_the_compact_encoding_and_stay_right() {
             ("ZEXP.MISMEMBER k m00000 m00001 m00002 new".into(), "[1 0 1 1]".into()),
             ("ZEXP.CARD k".into(), (size - 1).to_string()),
         ]);
-        assert_marked(&mut c, "k");
+        assert_tagged(&mut c, "k");
     }
 }
 
@@ -104,7 +104,7 @@ fn a_hundred_thousand_members() {
         ("ZEXP.REM k one-more", "1"),
     ]);
     assert!(c.strings("ZEXP.MEMBERS k LIMIT 0 19999") == names[1..], "all in byte order");
-    assert_marked(&mut c, "k");
+    assert_tagged(&mut c, "k");
     assert_eq!(c.strings("ZEXP.POP k 9999"), names[1..10_000]);
     let left = names[10_000..].join(" ");
     assert_eq!(c.ints(&format!("ZEXP.EXPIRE k 2h {left}")).iter().sum::<i64>(), 10_000);

@@ -25,8 +25,7 @@ fn zoo() -> (Server, Client) {
     c.run(&format!("ZEXP.ADD k AT {FAR}ms a {FAR}ms b"));
     c.run("ZEXP.PERSIST k b");
     c.run("ZADD plain 1 a 2 b");
-    c.run(&format!("ZADD ordinary {FAR} a"));
-    c.run(&format!("PEXPIREAT ordinary {}", FAR + 100_000));
+    c.run(&format!("ZADD ordinary {FAR} a 1 zeitset:expiring"));
     c.run("SET string x");
     c.run("HSET hash f v");
     (server, c)

@@ -6,7 +6,7 @@ mod cap;
 mod data;
 mod errors;
 mod expire;
-mod marker;
 mod pop;
 mod read;
+mod tag;
 mod transparent;

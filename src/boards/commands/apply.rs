@@ -8,8 +8,8 @@
 //! checks of other commands, and needs the rights of RESTORE. If the effect does not fit the key's value, the command
 //! changes nothing and returns 0.
 //!
-//! What a master or an AOF file sends never gets an error, because nobody would see it. An effect that cannot be read, or
-//! that does not fit, is counted and logged.
+//! What a master or an AOF file sends never gets an error, because nobody would see it. An effect that cannot be read,
+//! or that does not fit, is counted and logged.
 
 use crate::base::packed::{Unreadable, is_packed};
 use crate::boards::{self, APPLY, BoardChange};

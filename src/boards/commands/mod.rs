@@ -31,8 +31,8 @@ use crate::server::command::{Arg, Command, commands};
 pub const COMMANDS: &[Command] =
     commands![around, card, clear, create, get, incr, info, merge, range, rank, rankof, rem, remrange, set];
 
-/// The command that replicas and AOF files get instead of the commands that clients sent. Like RESTORE, this command can
-/// store any value in a key.
+/// The command that replicas and AOF files get instead of the commands that clients sent. Like RESTORE, this command
+/// can store any value in a key.
 pub const EFFECTS: &[Command] = commands![apply];
 
 const RANKING: Arg =

@@ -89,7 +89,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let mut set = ExpiringSet::<Writing>::expiring(ctx, key)?;
     let mut plan = Plan::new();
     for (expiry, member) in members {
-        plan.decide(&set, now, member, |current| (options.decide(current, expiry, now), ()));
+        plan.decide(&set, now, member, |current| (options.decide(current, expiry, now), ()))?;
     }
     let counts = plan.counts();
     if let Some(cap) = options.cap.filter(|_| counts.added > 0) {

@@ -1,7 +1,7 @@
 //! `ZEXP.ADOPT key [UNIT s | ms] [PLUS ttl] [FORCE]`
 //!
-//! Converts a sorted set whose scores are times into an expiring set, in place. With PLUS, a score is the time at which
-//! the member was added, and the member expires `ttl` later.
+//! Converts a sorted set whose scores are times into an expiring set, in place: adds the tag. With PLUS, a score is the
+//! time at which the member was added, and the member expires `ttl` later.
 
 use crate::args::{Args, flag, once};
 use crate::base::time::{self, Unit};
@@ -46,14 +46,14 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let unit = unit.unwrap_or(Unit::Milliseconds);
 
     match ExpiringSet::<Writing>::expiring(ctx, key) {
-        Ok(set) if set.highest().is_none() => {
+        Ok(set) if set.is_empty() => {
             set.ctx().reply_count(0);
             return Ok(());
         }
         Ok(_) if unit == Unit::Seconds || plus.is_some() => return Err(Error::AlreadyExpiring),
         Ok(set) => {
             let (set, live) = set.live_count(now)?;
-            set.commit().reply_count(live);
+            set.commit_adopted().reply_count(live);
             return Ok(());
         }
         Err(Error::NotExpiring) => {}
@@ -62,7 +62,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let mut set = ExpiringSet::adopt(ctx, key)?;
     let mut live = 0;
     let mut moved = Vec::new();
-    for element in set.range(f64::NEG_INFINITY, f64::INFINITY) {
+    for element in set.members() {
         let expiry = time::from_score(element.score, unit)
             .and_then(|at| time::after(at, plus.unwrap_or(0)))
             .ok_or(Error::ScoreNotATime)?;
@@ -77,7 +77,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     for (member, score) in moved {
         set.put(MemberName::Ours(member), score);
     }
-    set.commit();
+    set.commit_adopted();
     ctx.reply_count(live);
     Ok(())
 }

@@ -21,7 +21,7 @@ pub const SPEC: Spec = Spec {
 pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
     let now = ctx.now();
     let key = Args::new(arguments).string()?;
-    let live = ExpiringSet::counted(ctx, key, now, |_, live| live)?;
+    let live = ExpiringSet::card(ctx, key, now)?;
     ctx.reply_count(live);
     Ok(())
 }

@@ -3,17 +3,20 @@
 //! Returns the live members, soonest to expire first.
 
 use crate::args::{Args, after, flag, once};
-use crate::base::time;
+use crate::base::time::{self, Millis};
 use crate::error::Error;
 use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::key::Reading;
-use crate::server::{Context, Str};
+use crate::server::{Context, OwnedStr, Str};
 use crate::sets::ExpiringSet;
+
+/// Up to this many members, skipping them is cheaper than finding a rank.
+const FEW: usize = 256;
 
 pub const SPEC: Spec = Spec {
     name: c"ZEXP.MEMBERS",
     summary: c"Returns the live members of an expiring set, soonest to expire first.",
-    complexity: c"O(log N + M) with N the number of members of the set and M the sum of the offset and the number of members returned",
+    complexity: c"O(log N + M) with N the number of members of the set and M the number of members returned",
     since: c"0.1.0",
     flags: c"readonly",
     keys: Keys::First(Access::Read),
@@ -49,23 +52,45 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
         Some((offset, count)) => (to_usize(offset), if count < 0 { usize::MAX } else { to_usize(count) }),
     };
 
-    let mut set = ExpiringSet::<Reading>::expiring(ctx, key)?;
-    let ctx = set.shared_ctx();
+    // Skipping members is cheaper than a search by rank if the offset is small, and no dearer than the reply if the reply
+    // is longer than the offset.
+    if offset <= FEW || offset < count {
+        let mut set = ExpiringSet::<Reading>::expiring(ctx, key)?;
+        let ctx = set.shared_ctx();
+        let live = set.live(offset, now, until).take(count);
+        let live = live.map(|element| (element.member, time::ceil_score(element.score).unwrap_or(time::MAX)));
+        reply(ctx, now, with_ttl, live);
+        return Ok(());
+    }
+    let (first, live) = ExpiringSet::counted(ctx, key, now, |set, live| (set.first_live_rank(live), live))?;
+    let offset = offset as u64;
+    let count = (count as u64).min(live.saturating_sub(offset));
+    let members =
+        if count == 0 { Vec::new() } else { ctx.members_at(key, first + offset, first + offset + count - 1)? };
+    let set = ExpiringSet::<Reading>::expiring(ctx, key)?;
+    let needs_expiry = with_ttl || within.is_some();
+    let expiry = |member: &OwnedStr| if needs_expiry { set.live_until(member.as_str(), now) } else { Some(time::MAX) };
+    let members = members.into_iter().filter_map(|member| expiry(&member).map(|expiry| (member, expiry)));
+    reply(set.shared_ctx(), now, with_ttl, members.take_while(|(_, expiry)| time::to_score(*expiry) <= until));
+    Ok(())
+}
+
+/// Replies with members and, if `with_ttl`, their remaining ms. The members come with their expiry.
+fn reply(ctx: &Context, now: Millis, with_ttl: bool, members: impl Iterator<Item = (OwnedStr, Millis)>) {
     let in_pairs = with_ttl && ctx.is_resp3();
     let parts = if with_ttl && !in_pairs { 2 } else { 1 };
-    ctx.reply_items(parts, set.live(offset, now, until).take(count), |ctx, element| {
+    ctx.reply_items(parts, members, |ctx, (member, expiry)| {
         if in_pairs {
             ctx.reply_array(2);
         }
-        ctx.reply_string(element.member.as_str());
+        ctx.reply_string(member.as_str());
         if with_ttl {
-            match time::ceil_score(element.score) {
-                Some(expiry) if expiry < time::MAX => ctx.reply_count(expiry - now),
-                _ => ctx.reply_integer(-1),
+            match expiry {
+                time::MAX => ctx.reply_integer(-1),
+                expiry => ctx.reply_count(expiry - now),
             }
         }
     });
-    Ok(())
 }
 
 fn to_usize(number: i64) -> usize {

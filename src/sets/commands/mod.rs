@@ -67,7 +67,8 @@ fn change_each<'a>(
 ) -> Result<(), Error> {
     let set = ExpiringSet::<Writing>::expiring(ctx, key)?;
     let mut plan = Plan::new();
-    let results: Vec<_> = members.iter().map(|&member| plan.decide(&set, now, member, &decide)).collect();
+    let results =
+        members.iter().map(|&member| plan.decide(&set, now, member, &decide)).collect::<Result<Vec<_>, _>>()?;
     plan.carry_out(set);
     ctx.reply_integers(&results);
     Ok(())

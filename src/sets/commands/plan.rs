@@ -4,9 +4,10 @@
 //! whole command is valid. Each member is written and replicated once.
 
 use crate::base::time::{self, Millis};
+use crate::error::Error;
 use crate::server::Str;
 use crate::server::key::Writing;
-use crate::sets::{ExpiringSet, MemberName};
+use crate::sets::{ExpiringSet, MemberName, is_tag_name};
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
@@ -47,19 +48,22 @@ impl<'a> Plan<'a> {
     }
 
     /// Plans a member's expiry. `decide` gets the expiry planned so far, and returns the new expiry and the result of
-    /// this call. An expiry of `None` means that the member is absent or expired.
+    /// this call. An expiry of `None` means that the member is absent or expired. Returns an error for the tag.
     pub fn decide<R>(
         &mut self,
         set: &ExpiringSet<'_, Writing>,
         now: Millis,
         member: Str<'a>,
         decide: impl FnOnce(Option<Millis>) -> (Option<Millis>, R),
-    ) -> R {
+    ) -> Result<R, Error> {
+        if is_tag_name(member) {
+            return Err(Error::TagAsMember);
+        }
         if let Some(position) = self.position(member) {
             let step = &mut self.steps[position];
             let (after, result) = decide(step.after);
             step.after = after;
-            return result;
+            return Ok(result);
         }
         let before = set.live_until(member, now);
         let (after, result) = decide(before);
@@ -69,7 +73,7 @@ impl<'a> Plan<'a> {
         } else if self.steps.len() > FEW {
             self.index.insert(member.bytes(), self.steps.len() - 1);
         }
-        result
+        Ok(result)
     }
 
     pub fn counts(&self) -> Counts {

@@ -5,12 +5,16 @@
 
 use crate::args::Args;
 use crate::base::random::Random;
+use crate::base::time::{self, Millis};
 use crate::error::Error;
 use crate::server::command::{Access, Arg, Keys, Spec};
+use crate::server::key::Reading;
+use crate::server::shared::Shared;
 use crate::server::zset::Element;
-use crate::server::{Context, Str};
+use crate::server::{Context, OwnedStr, Str};
 use crate::sets::ExpiringSet;
 use hashbrown::HashSet;
+use lazy_static::lazy_static;
 
 /// The maximum number of members for a negative count, so that the reply fits into memory.
 const MOST_REPEATED: u64 = 1 << 20;
@@ -18,6 +22,11 @@ const MOST_REPEATED: u64 = 1 << 20;
 /// One lookup by rank takes as long as iterating over this many members. If more than 1/`WALK` of the live members
 /// are requested, the command iterates over all of them.
 const WALK: u64 = 12;
+
+lazy_static! {
+    /// The generator of all calls, because a new seed takes as long as several draws.
+    static ref RANDOM: Shared<Random> = Shared::new(Random::new());
+}
 
 pub const SPEC: Spec = Spec {
     name: c"ZEXP.RANDMEMBER",
@@ -39,21 +48,19 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
         return Err(Error::TooManyRepeated);
     }
 
-    let (dead, chosen, pool) = ExpiringSet::counted(ctx, key, now, |set, live| {
-        let wanted = match count {
-            None => live.min(1),
-            Some(count) if count >= 0 => live.min(count.unsigned_abs()),
-            Some(_) if live == 0 => 0,
-            Some(count) => count.unsigned_abs(),
-        };
-        let distinct = count.is_none_or(|count| count >= 0);
-        let random = Random::new();
-        let chosen = if distinct { distinct_below(random, live, wanted) } else { below(random, live, wanted) };
-        let pool = (wanted > live / WALK).then(|| Pool::of(set.live(0, now, f64::INFINITY)));
-        (set.len().saturating_sub(live), chosen, pool)
+    let Some(count) = count else { return reply_one(ctx, key, now) };
+    let (first, chosen, pool) = ExpiringSet::counted(ctx, key, now, |set, live| {
+        let most = count.unsigned_abs();
+        let chosen = RANDOM.with(set.ctx(), |random| match count {
+            0.. => distinct_below(random, live, most.min(live)),
+            _ if live == 0 => Vec::new(),
+            _ => below(random, live, most),
+        });
+        let pool = (chosen.len() as u64 > live / WALK).then(|| Pool::of(set.live(0, now, f64::INFINITY)));
+        (set.first_live_rank(live), chosen, pool)
     })?;
     if let Some(pool) = pool {
-        reply_head(ctx, count, chosen.len());
+        ctx.reply_array(chosen.len());
         for rank in chosen {
             // RESTORE accepts sets whose members are out of order. For such a set, the pool may have fewer members than
             // were counted.
@@ -64,22 +71,54 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
         }
         return Ok(());
     }
-    let members = chosen.into_iter().map(|rank| ctx.member_at(key, dead + rank)).collect::<Result<Vec<_>, _>>()?;
-    reply_head(ctx, count, members.len());
-    for member in members {
-        match member {
-            Some(member) => ctx.reply_string(member.as_str()),
-            None => ctx.reply_null(),
-        }
-    }
+    let members = chosen.into_iter().map(|rank| member_at(ctx, key, first + rank)).collect::<Result<Vec<_>, _>>()?;
+    ctx.reply_array(members.len());
+    members.iter().for_each(|member| reply_member(ctx, member.as_ref()));
     Ok(())
 }
 
-fn reply_head(ctx: &Context, count: Option<i64>, members: usize) {
-    if count.is_some() {
-        ctx.reply_array(members);
-    } else if members == 0 {
-        ctx.reply_null();
+/// Replies with one member, or null if none is live.
+///
+/// Draws from all members, because most sets have no expired ones. Only if it draws an expired member, or one whose rank
+/// the server must look up, it counts the live members. An expired member is replaced by a draw from the live ones. So
+/// every live member is equally likely.
+fn reply_one(ctx: &mut Context, key: Str<'_>, now: Millis) -> Result<(), Error> {
+    let mut set = ExpiringSet::<Reading>::expiring(ctx, key)?;
+    let all = set.len();
+    let rank = if all == 0 { 0 } else { below_one(set.ctx(), all) };
+    let near = if rank <= WALK { set.at(rank).filter(|element| element.score > time::to_score(now)) } else { None };
+    let is_empty = set.is_empty();
+    drop(set);
+    let member = match near {
+        _ if is_empty => None,
+        Some(element) => Some(element.member),
+        None => {
+            let (first, live) = ExpiringSet::counted(ctx, key, now, |set, live| (set.first_live_rank(live), live))?;
+            // The draw as a rank in the sorted set: the last `all` ranks are those of the members.
+            let drawn = first + live - all + rank;
+            match live {
+                0 => None,
+                _ if drawn >= first => member_at(ctx, key, drawn)?,
+                _ => member_at(ctx, key, first + below_one(ctx, live))?,
+            }
+        }
+    };
+    reply_member(ctx, member.as_ref());
+    Ok(())
+}
+
+fn below_one(ctx: &Context, bound: u64) -> u64 {
+    RANDOM.with(ctx, |random| random.below(bound))
+}
+
+fn member_at(ctx: &mut Context, key: Str<'_>, rank: u64) -> Result<Option<OwnedStr>, Error> {
+    Ok(ctx.members_at(key, rank, rank)?.pop())
+}
+
+fn reply_member(ctx: &Context, member: Option<&OwnedStr>) {
+    match member {
+        Some(member) => ctx.reply_string(member.as_str()),
+        None => ctx.reply_null(),
     }
 }
 
@@ -108,13 +147,13 @@ impl Pool {
     }
 }
 
-fn below(mut random: Random, bound: u64, count: u64) -> Vec<u64> {
+fn below(random: &mut Random, bound: u64, count: u64) -> Vec<u64> {
     (0..count).map(|_| random.below(bound)).collect()
 }
 
 /// Returns `count` distinct random numbers below `bound`. All choices are equally likely. O(count). (Robert Floyd's
 /// algorithm: J. Bentley, Programming Pearls, "A sample of brilliance", 1987.)
-fn distinct_below(mut random: Random, bound: u64, count: u64) -> Vec<u64> {
+fn distinct_below(random: &mut Random, bound: u64, count: u64) -> Vec<u64> {
     if count == bound {
         return (0..bound).collect();
     }

@@ -29,7 +29,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let set = ExpiringSet::<Writing>::expiring(ctx, key)?;
     let mut plan = Plan::new();
     for &member in members {
-        plan.decide(&set, now, member, |_| (None, ()));
+        plan.decide(&set, now, member, |_| (None, ()))?;
     }
     let removed = plan.counts().removed;
     plan.carry_out(set);

@@ -1,4 +1,4 @@
-//! The tracked sets of one database: names, due times, dirty sets, postponed checks.
+//! The tracked sets of one database: names, due times, pending tags, postponed checks.
 //!
 //! The sets are numbered from 0. An [`Index`] finds a set's number by its name. Blocks of [`BLOCK`] sets store the
 //! names and due times. If a set is removed, the last set gets its number. So only the last block has vacant places,
@@ -19,19 +19,23 @@ use std::rc::Rc;
 pub const NEVER: Millis = Millis::MAX;
 
 /// A due time that has always passed, even after the clock has stepped back.
-pub(super) const AT_ONCE: Millis = 0;
+pub const AT_ONCE: Millis = 0;
 
 /// The number of sets in a block.
 const BLOCK: u32 = 32;
 
-/// The tracking state of a key.
+/// Work that remains to be done because a plain command, one of the server's own, has moved a tag. The tag is the
+/// member that makes a sorted set an expiring set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TrackingState {
-    /// The key is not tracked.
-    Unknown,
-    Clean,
-    /// The set is dirty. The value is the TTL that the set had when it became dirty.
-    Dirty(Millis),
+pub enum PendingTag {
+    /// A command removed the tag of an expiring set together with other members. The tag must be added again.
+    Taken,
+    /// As `Taken`, but the command may have sent its event before it removed the tag. ZPOPMIN does so.
+    Suspected,
+    /// A STORE command copied the tag into an ordinary set. The tag must be removed.
+    Copied,
+    /// An expiring set of version 0.3, which has this TTL instead of a tag. The tag must be added, and the TTL removed.
+    Legacy(Millis),
 }
 
 /// [`Database::overdue`] counts the due sets in at most this number of blocks. If more blocks have due sets, it also
@@ -94,10 +98,8 @@ pub struct Database {
     order: BTreeSet<(Millis, u32)>,
     /// The number of sets that `forget_some` has not read yet. It reads the sets backwards, from the last to the first.
     unread: usize,
-    /// The name of each dirty set, and the TTL that its key had when the set became dirty.
-    dirty: BTreeMap<Box<[u8]>, Millis>,
-    /// The same sets as in `dirty`, in the order of their TTLs.
-    ttls: BTreeSet<(Millis, Box<[u8]>)>,
+    /// The pending tags, by the names of their keys.
+    pub pending: BTreeMap<Box<[u8]>, PendingTag>,
     /// The sets whose check is postponed. The key is the time of the next check and the set's name. The value is the
     /// original due time. The time of the next check is not a wall clock time: it is compared with
     /// [`Tracking::passed`](super::Tracking::passed).
@@ -115,20 +117,12 @@ impl Database {
         Some(self.set(self.find(key)?).due)
     }
 
-    pub fn tracking_state(&self, key: &[u8]) -> TrackingState {
-        match self.find(key) {
-            None => TrackingState::Unknown,
-            Some(_) => self.dirty.get(key).map_or(TrackingState::Clean, |&ttl| TrackingState::Dirty(ttl)),
-        }
-    }
-
-    /// Tracks a set with a valid marker. The next visit is due at `due`.
+    /// Tracks an expiring set. The next visit is due at `due`.
     pub fn track(&mut self, key: &[u8], due: Millis) {
         match self.find(key) {
             Some(number) => self.set_due(number, due),
             None => self.add(key, due),
         }
-        self.clean(key);
     }
 
     /// Tracks a set if it is untracked.
@@ -138,17 +132,17 @@ impl Database {
         }
     }
 
-    /// Tracks a set after one of the module's commands has changed it. The set must have a valid marker. `soonest` is
-    /// the earliest expiry of the changed members. If the set was dirty or untracked, the expiries of its other members
-    /// are unknown, so the set is due at once. A new set has no other members.
-    pub fn change(&mut self, key: &[u8], soonest: Option<Millis>, is_new: bool) {
+    /// Tracks a set after one of the module's commands has put members into it. `soonest` is the earliest expiry of
+    /// these members. If the set was untracked, the expiries of its other members are unknown, so the set is due at
+    /// once. A new set has no other members. Returns whether the set is due earlier than before.
+    pub fn change(&mut self, key: &[u8], soonest: Option<Millis>, is_new: bool) -> bool {
         let soonest = soonest.filter(|&soonest| soonest < time::MAX).unwrap_or(NEVER);
-        let due = match self.due(key) {
-            Some(due) if !self.dirty.contains_key(key) => due.min(soonest),
-            None if is_new => soonest,
-            _ => AT_ONCE,
-        };
-        self.track(key, due);
+        match self.find(key) {
+            Some(number) if self.set(number).due <= soonest => return false,
+            Some(number) => self.set_due(number, soonest),
+            None => self.add(key, if is_new { soonest } else { AT_ONCE }),
+        }
+        true
     }
 
     /// Changes the due time of a tracked set.
@@ -158,12 +152,13 @@ impl Database {
         }
     }
 
-    pub fn forget(&mut self, key: &[u8]) {
-        self.clean(key);
-        let Some(number) = self.find(key) else { return };
+    /// Forgets a set. Returns its due time. `None` if it was not tracked.
+    pub fn forget(&mut self, key: &[u8]) -> Option<Millis> {
+        let number = self.find(key)?;
+        let due = self.set(number).due;
         self.index.remove(self.set(number).hash, number);
         let last = self.len() as u32 - 1;
-        let Some((set, name)) = self.edit(last / BLOCK, Block::pop) else { return };
+        let (set, name) = self.edit(last / BLOCK, Block::pop)?;
         if number != last {
             self.index.renumber(set.hash, last, number);
             self.edit(number / BLOCK, |block| block.replace((number % BLOCK) as usize, set, name));
@@ -171,6 +166,7 @@ impl Database {
         if last.is_multiple_of(BLOCK) {
             self.blocks.pop();
         }
+        Some(due)
     }
 
     pub fn next_due(&self) -> Option<Millis> {
@@ -223,31 +219,10 @@ impl Database {
         true
     }
 
-    /// Notes that plain commands have changed an expiring set, so its TTL has to be restored. Tracks the set if it is
-    /// untracked. `ttl` is the current TTL of the set.
-    pub fn note_dirty(&mut self, key: &[u8], ttl: Millis) {
-        self.track_new(key, NEVER);
-        self.clean(key);
-        self.dirty.insert(key.into(), ttl);
-        self.ttls.insert((ttl, key.into()));
-    }
-
-    /// Notes that the marker of a set is valid.
-    pub fn clean(&mut self, key: &[u8]) {
-        if let Some(ttl) = self.dirty.remove(key) {
-            self.ttls.remove(&(ttl, key.into()));
-        }
-    }
-
-    pub fn dirty_with(&self, ttl: Millis) -> impl Iterator<Item = &[u8]> {
-        let from = (ttl, Box::default());
-        self.ttls.range(from..).take_while(move |(other, _)| *other == ttl).map(|(_, key)| &**key)
-    }
-
-    /// Returns the dirty set after `key` in byte order. If `key` is `None`, returns the first dirty set.
-    pub fn next_dirty(&self, key: Option<&[u8]>) -> Option<&[u8]> {
+    /// Returns the key with a pending tag after `key` in byte order. If `key` is `None`, returns the first one.
+    pub fn next_pending(&self, key: Option<&[u8]>) -> Option<&[u8]> {
         let behind = key.map_or(Bound::Unbounded, Bound::Excluded);
-        self.dirty.range::<[u8], _>((behind, Bound::Unbounded)).next().map(|(key, _)| &**key)
+        self.pending.range::<[u8], _>((behind, Bound::Unbounded)).next().map(|(key, _)| &**key)
     }
 
     /// Begins a walk through all sets. Sets that are added during the walk may be left out.
@@ -280,8 +255,7 @@ impl Database {
         (0..most).all(|_| {
             self.blocks.pop().is_some()
                 | self.order.pop_first().is_some()
-                | self.dirty.pop_first().is_some()
-                | self.ttls.pop_first().is_some()
+                | self.pending.pop_first().is_some()
                 | self.postponed.pop_first().is_some()
         })
     }

@@ -1,21 +1,19 @@
 //! Tracking of the expiring sets: the time of the sweeper's next visit to each set, and the sweeper's timer. The model
 //! uses no server and no clock.
 //!
-//! [`Tracking`] is a cache: every visit reads the set's marker and members from the set itself. So a wrong time does no
+//! [`Tracking`] is a cache: every visit reads the set's tag and members from the set itself. So a wrong time does no
 //! harm. If the recorded time is too early, the visit finds nothing to do. If the key is gone, [`Tracking`] forgets the
 //! set. If a visit cannot read the set, its outcome is *unknown*: the set stays tracked, and a later visit checks it
 //! again.
 //!
-//! A set that plain commands (the server's own) have changed is *dirty* until the module restores its marker.
-//! [`Tracking`] stores the TTL of each dirty set. Plain commands keep this TTL, also when they move or copy the set to
-//! another key. So the module recognizes the moved set by its TTL.
+//! [`Tracking`] also lists the keys whose tag has to be added or removed ([`PendingTag`]). Only events tell the module
+//! of such a key, so this list must be exact: a pending tag moves with its key ([`Tracking::begin_move`]).
 //!
 //! The timer is armed only for times within [`HORIZON`]. Later times are left to the cron job ([`Tracking::at_cron`]),
 //! which runs at least once a second. So delays stay far below the limits of the server's event loop. The cron job
 //! notices a step of the wall clock within a second or two, and an idle server has no armed timer.
 
 mod database;
-pub mod marker;
 mod pace;
 
 #[cfg(test)]
@@ -24,8 +22,7 @@ mod tests;
 use crate::base::alarm::Alarm;
 use crate::base::db_key::DbKey;
 use crate::base::time::{self, Millis};
-use database::AT_ONCE;
-pub use database::{Database, NEVER, TrackingState};
+pub use database::{AT_ONCE, Database, NEVER, PendingTag};
 pub use pace::Pace;
 use std::collections::BTreeMap;
 
@@ -88,6 +85,19 @@ pub struct Tracking {
     paused_until: Millis,
     /// The wall clock time at which the armed timer fires.
     armed: Option<Millis>,
+    /// The keys that have left their old name and have no new name yet.
+    moving: Vec<Moved>,
+    /// The last key that `next_pending` returned.
+    last_pending: Option<DbKey>,
+    /// Whether a pending tag was noted since `next_pending` began its current round.
+    has_new_pending: bool,
+}
+
+/// What is known about a key that has left its name.
+#[derive(Clone, Copy, Default)]
+pub struct Moved {
+    due: Option<Millis>,
+    pending: Option<PendingTag>,
 }
 
 /// The tracked sets.
@@ -104,8 +114,9 @@ impl Tracking {
         self.databases.entry(number).or_default()
     }
 
-    pub fn tracking_state(&self, database: i32, key: &[u8]) -> TrackingState {
-        self.databases.get(&database).map_or(TrackingState::Unknown, |database| database.tracking_state(key))
+    /// Returns the due time of a set. `None` if the set is not tracked.
+    pub fn due(&self, database: i32, key: &[u8]) -> Option<Millis> {
+        self.databases.get(&database)?.due(key)
     }
 
     /// Forgets the sets of one database. If `database` is `None`, forgets all sets.
@@ -122,10 +133,13 @@ impl Tracking {
         self.databases.extend(was_other.map(|database| (one, database)));
     }
 
-    /// Begins a walk, which reads all sets. Each call of [`forget_some`](Tracking::forget_some) continues the walk. An
-    /// unfinished earlier walk is ended.
-    pub fn begin_to_forget(&mut self) {
-        self.databases.values_mut().for_each(Database::begin_walk);
+    /// Forgets the pending tags of the keys for which `is_meant` returns true, and begins a walk, which reads all sets.
+    /// Each call of [`forget_some`](Tracking::forget_some) continues the walk. An unfinished earlier walk is ended.
+    pub fn begin_to_forget(&mut self, is_meant: impl Fn(&[u8]) -> bool) {
+        for database in self.databases.values_mut() {
+            database.pending.retain(|key, _| !is_meant(key));
+            database.begin_walk();
+        }
     }
 
     pub fn is_forgetting(&self) -> bool {
@@ -140,25 +154,6 @@ impl Tracking {
         }
     }
 
-    /// Returns at most 8 of the dirty sets with this TTL. The server keeps the TTL when it moves or copies a key. So
-    /// one of these sets may be the source of a moved or copied set.
-    pub fn dirty_with(&self, ttl: Millis) -> Vec<DbKey> {
-        const SOME: usize = 8;
-        let all = self.databases.iter();
-        let keys = all.flat_map(|(&number, database)| database.dirty_with(ttl).map(move |key| DbKey::new(number, key)));
-        keys.take(SOME).collect()
-    }
-
-    /// Returns the dirty set after `key`, in the order of databases and then of keys. If `key` is `None`, returns the
-    /// first dirty set.
-    pub fn next_dirty(&self, key: Option<&DbKey>) -> Option<DbKey> {
-        let from = key.map_or(i32::MIN, |key| key.database);
-        self.databases.range(from..).find_map(|(&number, database)| {
-            let behind = key.filter(|key| key.database == number).map(|key| &*key.name);
-            database.next_dirty(behind).map(|key| DbKey::new(number, key))
-        })
-    }
-
     /// Frees some memory of dropped databases. Returns `false` if there was no memory to free.
     pub fn free_some(&mut self) -> bool {
         let Some(last) = self.dropped.last_mut() else { return false };
@@ -166,6 +161,110 @@ impl Tracking {
             self.dropped.pop();
         }
         true
+    }
+}
+
+/// Pending tags.
+impl Tracking {
+    pub fn has_pending(&self) -> bool {
+        self.databases.values().any(|database| !database.pending.is_empty())
+    }
+
+    pub fn pending(&self, database: i32, key: &[u8]) -> Option<PendingTag> {
+        self.databases.get(&database)?.pending.get(key).copied()
+    }
+
+    /// Whether a pending tag was noted that `next_pending` may not have returned yet.
+    pub fn has_new_pending(&self) -> bool {
+        self.has_new_pending
+    }
+
+    pub fn note_pending(&mut self, database: i32, key: &[u8], tag: PendingTag) {
+        self.has_new_pending = true;
+        self.database(database).pending.insert(key.into(), tag);
+    }
+
+    pub fn forget_pending(&mut self, database: i32, key: &[u8]) {
+        if let Some(database) = self.databases.get_mut(&database) {
+            database.pending.remove(key);
+        }
+    }
+
+    /// A set has got its tag. Plain commands may have changed its members since the set was checked last, so it is due at
+    /// once. Returns true: the set is due earlier than before.
+    pub fn tagged(&mut self, database: i32, key: &[u8]) -> bool {
+        self.forget_pending(database, key);
+        self.database(database).track(key, AT_ONCE);
+        true
+    }
+
+    /// Returns the keys with pending tags one after the other, and then `None`. The call after `None` begins a new
+    /// round.
+    pub fn next_pending(&mut self) -> Option<DbKey> {
+        let last = self.last_pending.take();
+        self.has_new_pending &= last.is_some();
+        let from = last.as_ref().map_or(i32::MIN, |key| key.database);
+        self.last_pending = self.databases.range(from..).find_map(|(&number, database)| {
+            let behind = last.as_ref().filter(|key| key.database == number).map(|key| &*key.name);
+            database.next_pending(behind).map(|key| DbKey::new(number, key))
+        });
+        self.last_pending.clone()
+    }
+
+    /// Returns the number of keys with pending tags.
+    pub fn pending_count(&self) -> usize {
+        self.databases.values().map(|database| database.pending.len()).sum()
+    }
+
+    /// Returns at most `most` keys into which STORE commands have copied a tag.
+    pub fn copied(&self, most: usize) -> Vec<DbKey> {
+        let all = self.databases.iter().flat_map(|(&number, database)| {
+            let copied = database.pending.iter().filter(|(_, tag)| **tag == PendingTag::Copied);
+            copied.map(move |(key, _)| DbKey::new(number, key))
+        });
+        all.take(most).collect()
+    }
+
+    /// Whether a STORE command has copied a tag that still has to be removed. The key may be moving.
+    pub fn has_copied(&self) -> bool {
+        let is_moving = self.moving.iter().any(|moved| moved.pending == Some(PendingTag::Copied));
+        is_moving || self.has_pending() && !self.copied(1).is_empty()
+    }
+
+    /// The key leaves this name. [`end_move`](Tracking::end_move) tells its new name.
+    ///
+    /// Between the two events, a listener of another module may move other keys. Their events come in pairs, too, so a
+    /// stack finds the pairs.
+    pub fn begin_move(&mut self, database: i32, key: &[u8]) {
+        let moved = self.gone(database, key);
+        self.moving.push(moved);
+    }
+
+    /// The key that left its name last has this name now. Returns whether anything is known about it.
+    pub fn end_move(&mut self, database: i32, key: &[u8]) -> bool {
+        let Moved { due, pending } = self.moving.pop().unwrap_or_default();
+        self.gone(database, key);
+        if let Some(due) = due {
+            self.database(database).track(key, due);
+        }
+        if let Some(pending) = pending {
+            self.note_pending(database, key, pending);
+        }
+        due.is_some() || pending.is_some()
+    }
+
+    /// Forgets the moves of which only the first event has come. Called between commands.
+    pub fn end_all_moves(&mut self) {
+        self.moving.clear();
+    }
+
+    /// The key was removed or replaced. Returns what was known about it.
+    pub fn gone(&mut self, database: i32, key: &[u8]) -> Moved {
+        let Some(database) = self.databases.get_mut(&database) else { return Moved::default() };
+        // A set whose check is postponed is never due. Under a new name, it must be checked.
+        let is_postponed = !database.postponed.is_empty();
+        let due = database.forget(key).map(|due| if due == NEVER && is_postponed { AT_ONCE } else { due });
+        Moved { due, pending: database.pending.remove(key) }
     }
 }
 
@@ -217,7 +316,7 @@ impl Tracking {
                 database.reschedule(&key.name, due);
                 self.left = left;
             }
-            Outcome::Gone => database.forget(&key.name),
+            Outcome::Gone => drop(database.forget(&key.name)),
             Outcome::Unknown => {
                 let [soonest, latest] = RETRY.map(|delay| self.passed + delay);
                 self.retry = (self.retry + 1).clamp(soonest, latest);

@@ -1,4 +1,4 @@
-//! Random hostile input: commands ([`commands`]), payloads of RESTORE ([`payloads`]), sorted sets ([`sorted_sets`]),
+//! Random input: commands ([`commands`]), payloads of RESTORE ([`payloads`]), sorted sets ([`sorted_sets`], [`mixed_sets`]),
 //! strings ([`strings`]).
 //!
 //! `make test` runs a fixed number of inputs from a fixed seed. With FUZZ_SECONDS=600, as in `make torture`, each test
@@ -6,6 +6,7 @@
 //! failure. `FUZZ_ROUNDS` sets the number of inputs, for slow servers.
 
 mod commands;
+mod mixed_sets;
 mod payloads;
 mod sorted_sets;
 mod strings;

@@ -1,12 +1,12 @@
-//! Sorted sets with the TTL of expiring sets and with content that no command of the module wrote. Every ZEXP command
-//! replies, and a replica has the same data.
+//! Sorted sets with the tag of expiring sets, or with the TTL that version 0.3 used instead, and with content that no
+//! command of the module wrote. Every ZEXP command replies, and a replica has the same data.
 
 use super::Run;
 use rand::rngs::StdRng;
 use rand::{Rng, seq::IndexedRandom};
 use redis::Value;
 use testkit::{
-    Client, GRACE_MS, Payload, Server, assert_agree, assert_drained, assert_same_data, crc64, show_bytes, start_pair,
+    Client, Payload, Server, TAG, assert_agree, assert_drained, assert_same_data, crc64, show_bytes, start_pair,
 };
 
 const MEMBERS: [&[u8]; 14] = [
@@ -90,10 +90,16 @@ fn entries<'e>(random: &mut StdRng) -> Vec<(&'e [u8], &'e str)> {
         let value = |text: &str| text.parse::<f64>().unwrap_or(0.0);
         entries.sort_by(|a, b| value(a.1).total_cmp(&value(b.1)));
     }
+    if random.random_ratio(3, 4) {
+        let is_first = random.random_ratio(9, 10);
+        let at = if is_first { 0 } else { random.random_range(0..=entries.len()) };
+        let score = if random.random_ratio(9, 10) { "-inf" } else { SCORES.choose(random).expect("scores") };
+        entries.insert(at, (TAG.as_bytes(), score));
+    }
     entries
 }
 
-/// Returns a TTL that is the marker, or close to it.
+/// Returns the TTL of a set of version 0.3, or one close to it.
 fn ttl(random: &mut StdRng, highest: &str) -> u64 {
     let highest = highest.parse::<f64>().ok().filter(|score| (0.0..9.007_199_254_740_992e15).contains(score));
     let Some(highest) = highest else { return random.random_range(0..2) * 4_102_444_800_000 };
@@ -162,7 +168,7 @@ fn a_sorted_set_that_only_looks_like_ours_breaks_nothing() {
         // the module crashes.
         let has_order = entries.iter().all(|(_, score)| *score != "nan");
         if run.random.random_ratio(1, 100) && has_order {
-            // The sweeper and the restoring of markers may not have finished yet.
+            // The sweeper may not have finished yet.
             replica.wait_for_sync(&server);
             assert_same_data(&mut c, &mut replica.client());
         }
@@ -171,12 +177,12 @@ fn a_sorted_set_that_only_looks_like_ours_breaks_nothing() {
     assert!(taken > 0);
 }
 
-/// Creates `k` as a set with the marker of its last score, and with these members in this order.
+/// Creates `k` as an expiring set with these members in this order.
 fn restored(c: &mut Client, entries: &[(&[u8], &str)]) -> Result<Value, String> {
     c.run("ZADD zset 1 a");
-    let bytes = payload(entries, &Payload::of(c, "zset").tail);
-    let last: i64 = entries.last().expect("an entry").1.parse().expect("a time");
-    c.try_call(redis::cmd("RESTORE").arg("k").arg(last + GRACE_MS).arg(bytes).arg("ABSTTL").arg("REPLACE"))
+    let entries = [&[(TAG.as_bytes(), "-inf")], entries].concat();
+    let bytes = payload(&entries, &Payload::of(c, "zset").tail);
+    c.try_call(redis::cmd("RESTORE").arg("k").arg(0).arg(bytes).arg("REPLACE"))
 }
 
 /// The members are not in the order of their scores. Regression test: ZEXP.MEMBERS took every member after the first

@@ -3,7 +3,7 @@
 use crate::base::alarm::Alarm;
 use crate::base::db_key::DbKey;
 use crate::base::time::Millis;
-use crate::sets::index::{HORIZON, NEVER, Need, Outcome, Tracking, TrackingState, visit_at};
+use crate::sets::index::{HORIZON, NEVER, Need, Outcome, PendingTag, Tracking, visit_at};
 
 const NOW: Millis = 1_000_000_000_000;
 const IDLE: Need = Need { sweeps: true, hurries: false };
@@ -206,27 +206,46 @@ fn however_many_are_unknown_they_are_asked_a_thousand_times_a_second() {
     assert!((3 * MANY..6 * MANY).contains(&visits), "{visits}");
 }
 
-/// While the check of a dirty set is postponed, the set stays dirty. The set also keeps the TTL that it had when it
-/// became dirty.
 #[test]
-fn a_dirty_set_that_cannot_be_checked_stays_dirty() {
-    let mut tracking = with(NOW);
-    tracking.database(0).note_dirty(b"k", 5);
-    let key = tracking.next_dirty(None).unwrap();
-    tracking.visited(&key, Outcome::Unknown, NOW);
-    tracking.visited(&key, Outcome::Unknown, NOW);
-    assert_eq!(
-        (tracking.next_dirty(None), tracking.tracking_state(0, b"k")),
-        (Some(key.clone()), TrackingState::Dirty(5))
-    );
-    assert_eq!((tracking.next_dirty(Some(&key)), tracking.next_visit(NOW + 999)), (None, None));
-    assert_eq!(tracking.next_visit(NOW + 1000), Some(key.clone()));
-    tracking.database(key.database).clean(&key.name);
-    tracking.visited(&key, Outcome::Next { due: NOW + 5000, left: 0 }, NOW + 1000);
-    assert_eq!(
-        (tracking.next_dirty(None), tracking.tracking_state(0, b"k"), tracking.len()),
-        (None, TrackingState::Clean, 1)
-    );
+fn pending_tags_are_returned_in_rounds_until_they_are_settled() {
+    let mut tracking = Tracking::default();
+    for (database, key) in [(1, b"b"), (0, b"z"), (1, b"a")] {
+        tracking.note_pending(database, key, PendingTag::Taken);
+    }
+    let order = [(0, b"z"), (1, b"a"), (1, b"b")].map(|(database, key)| Some(DbKey::new(database, key)));
+    for _ in 0..2 {
+        assert_eq!([(); 3].map(|()| tracking.next_pending()), order);
+        assert_eq!(tracking.next_pending(), None);
+        assert!(tracking.has_pending() && !tracking.has_new_pending());
+    }
+    // What is noted during a round may come before the key that was returned last.
+    assert_eq!(tracking.next_pending(), order[0]);
+    tracking.note_pending(0, b"a", PendingTag::Copied);
+    assert_eq!([(); 3].map(|()| tracking.next_pending()), [order[1].clone(), order[2].clone(), None]);
+    assert!(tracking.has_new_pending());
+    assert_eq!(tracking.next_pending(), Some(DbKey::new(0, b"a")));
+    for (database, key) in [(1, b"b"), (0, b"z"), (1, b"a"), (0, b"a")] {
+        tracking.forget_pending(database, key);
+    }
+    assert_eq!((tracking.next_pending(), tracking.has_new_pending(), tracking.pending_count()), (None, false, 0));
+}
+
+/// A listener of another module may move the key again between the two events of its move. Then the copied tag is at a
+/// key that the tracker does not know, and the caller has to look for it.
+#[test]
+fn a_copied_tag_counts_while_its_key_is_moving() {
+    let mut tracking = Tracking::default();
+    tracking.note_pending(0, b"a", PendingTag::Copied);
+    tracking.begin_move(0, b"a");
+    assert!(tracking.has_copied() && !tracking.has_pending());
+    tracking.begin_move(0, b"b");
+    assert!(tracking.has_copied() && !tracking.end_move(0, b"c"));
+    assert!(tracking.end_move(3, b"b"));
+    assert_eq!((tracking.pending(3, b"b"), tracking.pending(0, b"c")), (Some(PendingTag::Copied), None));
+    // The second event of a move never came.
+    tracking.begin_move(3, b"b");
+    tracking.end_all_moves();
+    assert!(!tracking.has_copied() && !tracking.end_move(0, b"d"));
 }
 
 #[test]
@@ -265,16 +284,15 @@ fn visits_are_due_when_the_first_member_is() {
     }
 }
 
-/// A scan may find a set that is already tracked. The scan does not know whether this set is dirty, or whether its
-/// check is postponed. So the scan must not change the set's state.
+/// A scan may find a set that is already tracked. The scan does not know whether the set's check is postponed. So the
+/// scan must not change the due time.
 #[test]
 fn a_walk_finds_what_is_new_and_leaves_the_rest_as_it_is() {
     let mut tracking = with(NOW + HORIZON + 1);
-    tracking.database(0).note_dirty(b"k", 7);
     for (key, due) in [("k", NOW), ("", NOW + 30), ("new", NOW + 20), ("new", NOW + 10)] {
         tracking.database(0).track_new(key.as_bytes(), due);
     }
-    assert!(tracking.len() == 3 && tracking.tracking_state(0, b"k") == TrackingState::Dirty(7));
+    assert_eq!((tracking.len(), tracking.due(0, b"k")), (3, Some(NOW + HORIZON + 1)));
     assert_eq!(tracking.after_change(NOW, || IDLE), Alarm::In(20), "as it was found first");
     assert_eq!((tracking.overdue(NOW + 20), tracking.overdue(NOW + 30)), (1, 2));
     let number = |n: usize| format!("set:{n}");
@@ -282,5 +300,5 @@ fn a_walk_finds_what_is_new_and_leaves_the_rest_as_it_is() {
         (first..first + 16).for_each(|n| tracking.database(1).track_new(number(n).as_bytes(), NOW));
     }
     assert_eq!(tracking.len(), 3 + 100_006);
-    assert!((0..100_006).all(|n| tracking.tracking_state(1, number(n).as_bytes()) == TrackingState::Clean));
+    assert!((0..100_006).all(|n| tracking.due(1, number(n).as_bytes()).is_some()));
 }

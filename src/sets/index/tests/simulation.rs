@@ -4,11 +4,9 @@
 //! seed.
 
 use crate::base::alarm::Alarm;
-use crate::base::db_key::DbKey;
 use crate::base::time::{self, Millis};
 use crate::base::{histories, number};
-use crate::sets::index::marker::GRACE;
-use crate::sets::index::{HORIZON, NEVER, Need, Outcome, Tracking, TrackingState};
+use crate::sets::index::{HORIZON, NEVER, Need, Outcome, PendingTag, Tracking};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,14 +23,11 @@ type Name = (i32, u8);
 #[derive(Clone, Default)]
 struct Set {
     members: BTreeMap<u8, Millis>,
-    ttl: Millis,
+    /// Whether a plain command has removed the tag.
+    is_untagged: bool,
 }
 
 impl Set {
-    fn marker(&self) -> Millis {
-        self.members.values().max().map_or(0, |highest| highest + GRACE)
-    }
-
     fn lowest(&self) -> Millis {
         let lowest = self.members.values().copied().min().unwrap_or(NEVER);
         if lowest >= time::MAX { NEVER } else { lowest }
@@ -49,8 +44,10 @@ struct Server {
     timer: Option<Millis>,
     tracking: Tracking,
     sets: BTreeMap<Name, Set>,
-    /// The sorted sets whose TTL was set by a client, not by the module.
+    /// The sorted sets without a tag that were expiring sets, or that a STORE command made.
     ordinary: BTreeSet<Name>,
+    /// The sorted sets that a STORE command made, and that still have a tag.
+    copied: BTreeSet<Name>,
     /// The sets that cannot be read ([`Outcome::Unknown`]).
     failing: BTreeSet<Name>,
     sweeps: bool,
@@ -77,6 +74,7 @@ impl Server {
             tracking: Tracking::default(),
             sets: BTreeMap::new(),
             ordinary: BTreeSet::new(),
+            copied: BTreeSet::new(),
             failing: BTreeSet::new(),
             sweeps: true,
             hurries: 0,
@@ -92,10 +90,6 @@ impl Server {
 
     fn nothing_postponed(&self) -> bool {
         self.tracking.databases.values().all(|database| database.postponed.is_empty())
-    }
-
-    fn is_dirty(&self, name: Name) -> bool {
-        matches!(self.tracking.tracking_state(name.0, &[name.1]), TrackingState::Dirty(_))
     }
 
     fn name(&mut self) -> Name {
@@ -150,25 +144,13 @@ impl Server {
     fn go_to(&mut self, mono: Millis) {
         self.wall += mono - self.mono;
         self.mono = mono;
-        self.expire_keys();
-    }
-
-    /// Expires keys as the server does. Panics if a set that is not dirty expires before its last member.
-    fn expire_keys(&mut self) {
-        let wall = self.wall;
-        let gone: Vec<Name> = self.sets.iter().filter(|(_, set)| set.ttl <= wall).map(|(name, _)| *name).collect();
-        for name in gone {
-            let set = self.sets.remove(&name).unwrap();
-            let lives = set.members.values().any(|&at| at > wall);
-            assert!(!lives || self.is_dirty(name), "the living went with {name:?}");
-            self.tracking.database(name.0).forget(&[name.1]);
-        }
     }
 
     fn slice(&mut self) {
         self.timer = None;
         self.tracking.disarmed();
         self.slices += 1;
+        self.settle();
         let mut budget = self.random.random_range(5..40);
         let mut visits = 0;
         while let Some(key) = self.sweeps.then(|| self.tracking.next_visit(self.wall)).flatten() {
@@ -210,9 +192,8 @@ impl Server {
 
     fn cron(&mut self) {
         let need = self.need();
-        if self.sweeps {
-            self.restore_markers();
-        }
+        self.settle();
+        self.tracking.end_all_moves();
         let alarm = self.tracking.at_cron(self.wall, need);
         self.obey(alarm);
         self.tracking.free_some();
@@ -220,28 +201,27 @@ impl Server {
         self.check();
     }
 
-    fn restore_markers(&mut self) {
-        let mut last = None;
-        while let Some(key) = self.tracking.next_dirty(last.as_ref()) {
+    /// Adds the tags that are missing, and removes the copied ones, as far as the keys can be read.
+    fn settle(&mut self) {
+        while let Some(key) = self.tracking.next_pending() {
             let name = (key.database, key.name[0]);
-            assert!(!self.ordinary.contains(&name), "{name:?} is no expiring set");
-            let outcome = match self.sets.get_mut(&name) {
-                _ if self.failing.contains(&name) => Outcome::Unknown,
-                None => Outcome::Gone,
-                Some(set) => {
-                    let tracking_state = self.tracking.tracking_state(name.0, &[name.1]);
-                    assert_eq!(tracking_state, TrackingState::Dirty(set.ttl), "{name:?} is recognized");
-                    // If all members expired long ago, the sweeper does not change the TTL.
-                    if set.marker() > self.wall {
-                        set.ttl = set.marker();
-                        self.tracking.database(key.database).clean(&key.name);
-                    }
-                    Outcome::Next { due: set.lowest(), left: 0 }
+            if self.failing.contains(&name) {
+                continue;
+            }
+            match self.tracking.pending(key.database, &key.name) {
+                Some(PendingTag::Copied) => {
+                    assert!(self.copied.remove(&name), "{name:?} has a copied tag");
+                    self.ordinary.insert(name);
                 }
-            };
-            self.tracking.visited(&key, outcome, self.wall);
-            last = Some(key);
+                _ => {
+                    let set = self.sets.get_mut(&name).expect("an expiring set");
+                    assert!(set.is_untagged, "{name:?} lacks its tag");
+                    set.is_untagged = false;
+                }
+            }
+            self.tracking.forget_pending(key.database, &key.name);
         }
+        assert!(!self.tracking.has_new_pending());
     }
 
     /// Checks the invariants, in every run of the cron job.
@@ -252,12 +232,14 @@ impl Server {
             assert_eq!(self.timer, None, "a timer is armed for nothing");
         }
         assert_eq!(self.tracking.len(), self.sets.len(), "{:?}", self.sets.keys().collect::<Vec<_>>());
+        let untagged = self.sets.values().filter(|set| set.is_untagged).count();
+        assert_eq!(self.tracking.pending_count(), untagged + self.copied.len());
+        for &(database, key) in &self.copied {
+            assert_eq!(self.tracking.pending(database, &[key]), Some(PendingTag::Copied));
+        }
         let mut dead_since = BTreeMap::new();
         for (&name, set) in &self.sets {
-            assert!(
-                self.tracking.tracking_state(name.0, &[name.1]) != TrackingState::Unknown,
-                "{name:?} is not tracked"
-            );
+            assert!(self.tracking.due(name.0, &[name.1]).is_some(), "{name:?} is not tracked");
             let is_held = self
                 .tracking
                 .databases
@@ -273,9 +255,6 @@ impl Server {
                 assert!(late <= 2500 + self.cron_every, "{name:?} keeps {member} for {late} ms");
                 dead_since.insert((name, member), since);
             }
-            if self.sweeps && !is_held && !self.is_dirty(name) {
-                assert_eq!(set.ttl, set.marker(), "{name:?} has its marker");
-            }
         }
         self.dead_since = dead_since;
     }
@@ -287,24 +266,33 @@ impl Server {
         match self.random.random_range(0..100) {
             0..=34 => self.add(name),
             35..=44 => self.change_plainly(name),
-            45..=49 => {
-                self.sets.remove(&name);
-                self.ordinary.remove(&name);
-                self.tracking.database(name.0).forget(&key);
+            45..=47 => {
+                self.replace(name);
+                self.tracking.gone(name.0, &key);
             }
-            50..=53 => {
-                // EXPIRE: the set is no longer an expiring set.
-                if self.sets.remove(&name).is_some() {
-                    self.tracking.database(name.0).forget(&key);
+            48..=49 => self.take_tag(name),
+            50..=51 => {
+                // ZREM of the tag: the set is no longer an expiring set.
+                if self.sets.get(&name).is_some_and(|set| !set.is_untagged) {
+                    self.replace(name);
+                    self.tracking.gone(name.0, &key);
                     self.ordinary.insert(name);
                 }
             }
-            54..=60 => self.carry(name, true),
-            61..=64 => self.carry(name, false),
+            52..=53 => {
+                // A STORE command copies a tag.
+                self.replace(name);
+                self.tracking.gone(name.0, &key);
+                self.tracking.note_pending(name.0, &key, PendingTag::Copied);
+                self.copied.insert(name);
+            }
+            54..=60 => self.rename(name),
+            61..=64 => self.copy(name),
             65..=66 => {
                 let all = self.random.random_bool(0.2);
                 self.sets.retain(|other, _| !all && other.0 != name.0);
                 self.ordinary.retain(|other| !all && other.0 != name.0);
+                self.copied.retain(|other| !all && other.0 != name.0);
                 self.tracking.flush((!all).then_some(name.0));
             }
             67..=69 => {
@@ -324,6 +312,7 @@ impl Server {
                 self.tracking.swap(name.0, other);
                 self.sets = std::mem::take(&mut self.sets).into_iter().map(|(at, set)| (swapped(at), set)).collect();
                 self.ordinary = self.ordinary.iter().map(|&at| swapped(at)).collect();
+                self.copied = self.copied.iter().map(|&at| swapped(at)).collect();
                 self.failing = self.failing.iter().map(|&at| swapped(at)).collect();
                 let dead = std::mem::take(&mut self.dead_since).into_iter();
                 self.dead_since = dead.map(|((at, member), since)| ((swapped(at), member), since)).collect();
@@ -331,7 +320,6 @@ impl Server {
             70..=77 => {
                 let step = [100, 2000, 60_000, 3_600_000, 7 * 3_600_000, 40 * DAY][self.random.random_range(0..6)];
                 self.wall = if self.random.random_bool(0.5) { self.wall + step } else { self.wall - step };
-                self.expire_keys();
             }
             78..=82 => drop(self.failing.insert(name)),
             83..=89 => self.failing.clear(),
@@ -349,7 +337,7 @@ impl Server {
     }
 
     fn add(&mut self, name: Name) {
-        if self.ordinary.contains(&name) {
+        if self.ordinary.contains(&name) || self.copied.contains(&name) {
             return;
         }
         let is_new = !self.sets.contains_key(&name);
@@ -357,9 +345,18 @@ impl Server {
         let member = self.random.random_range(0..12);
         let set = self.sets.entry(name).or_default();
         set.members.insert(member, at);
-        set.ttl = set.marker();
+        set.is_untagged = false;
         self.dead_since.remove(&(name, member));
         self.tracking.database(name.0).change(&[name.1], Some(at), is_new);
+        self.tracking.forget_pending(name.0, &[name.1]);
+    }
+
+    /// The key at this name is gone.
+    fn replace(&mut self, name: Name) {
+        self.sets.remove(&name);
+        self.ordinary.remove(&name);
+        self.copied.remove(&name);
+        self.dead_since.retain(|(other, _), _| *other != name);
     }
 
     fn change_plainly(&mut self, name: Name) {
@@ -373,37 +370,79 @@ impl Server {
             set.members.insert(member, expiry);
         }
         self.dead_since.remove(&(name, member));
-        if !matches!(self.tracking.tracking_state(name.0, &[name.1]), TrackingState::Dirty(_)) {
-            self.tracking.database(name.0).note_dirty(&[name.1], set.ttl);
-        }
-        if set.members.is_empty() {
+        let (is_empty, lowest) = (set.members.is_empty(), set.lowest());
+        if is_empty {
             self.sets.remove(&name);
-            self.tracking.database(name.0).forget(&[name.1]);
+            self.tracking.gone(name.0, &[name.1]);
+        } else if self.tracking.due(name.0, &[name.1]).is_some_and(|due| lowest < due) {
+            self.tracking.database(name.0).track(&[name.1], lowest);
         }
     }
 
-    /// Moves a set to a random key, as RENAME and MOVE do. If `leaves` is false, copies the set, as COPY does.
-    fn carry(&mut self, from: Name, leaves: bool) {
+    /// A plain command removes the tag together with members.
+    fn take_tag(&mut self, name: Name) {
+        if let Some(set) = self.sets.get_mut(&name) {
+            set.is_untagged = true;
+            self.tracking.note_pending(name.0, &[name.1], PendingTag::Taken);
+        }
+    }
+
+    /// Moves a key to a random name, as RENAME and MOVE do. Sometimes another module moves a third key between the two
+    /// events.
+    fn rename(&mut self, from: Name) {
+        let is_there = self.sets.contains_key(&from) || self.ordinary.contains(&from) || self.copied.contains(&from);
         let to = self.name();
-        if from == to {
+        if from == to || !is_there {
             return;
         }
-        let Some(set) = self.sets.get(&from).cloned() else { return };
-        let source = DbKey::new(from.0, &[from.1]);
-        let was_dirty = self.tracking.dirty_with(set.ttl).contains(&source);
-        if leaves {
-            self.sets.remove(&from);
-            self.tracking.database(from.0).forget(&[from.1]);
+        let (set, ordinary, copied) = (self.sets.remove(&from), self.ordinary.remove(&from), self.copied.remove(&from));
+        self.replace(from);
+        self.tracking.begin_move(from.0, &[from.1]);
+        self.replace(to);
+        self.sets.extend(set.map(|set| (to, set)));
+        self.ordinary.extend(ordinary.then_some(to));
+        self.copied.extend(copied.then_some(to));
+        let other = self.name();
+        if self.random.random_bool(0.2) && ![from, to].contains(&other) {
+            self.rename_within(other, to);
         }
-        if set.ttl == set.marker() {
-            self.tracking.database(to.0).track(&[to.1], set.lowest());
-        } else {
-            assert!(was_dirty, "{from:?} is recognized");
-            self.tracking.database(to.0).note_dirty(&[to.1], set.ttl);
+        assert_eq!(self.tracking.end_move(to.0, &[to.1]), !ordinary);
+    }
+
+    fn rename_within(&mut self, from: Name, not: Name) {
+        let to = self.name();
+        if [from, not].contains(&to) {
+            return;
         }
-        self.ordinary.remove(&to);
-        self.dead_since.retain(|(name, _), _| *name != to);
-        self.sets.insert(to, set);
+        if let Some(set) = self.sets.remove(&from) {
+            self.tracking.begin_move(from.0, &[from.1]);
+            self.replace(from);
+            self.replace(to);
+            self.sets.insert(to, set);
+            assert!(self.tracking.end_move(to.0, &[to.1]));
+        }
+    }
+
+    /// Copies a key to a random name. The copy of a set without a tag is ordinary, the copy of a copied tag is pending.
+    fn copy(&mut self, from: Name) {
+        let to = self.name();
+        let (set, is_copied) = (self.sets.get(&from).cloned(), self.copied.contains(&from));
+        if from == to || set.is_none() && !is_copied {
+            return;
+        }
+        self.replace(to);
+        self.tracking.gone(to.0, &[to.1]);
+        match set {
+            Some(set) if set.is_untagged => drop(self.ordinary.insert(to)),
+            Some(set) => {
+                self.tracking.database(to.0).track(&[to.1], set.lowest());
+                self.sets.insert(to, set);
+            }
+            None => {
+                self.tracking.note_pending(to.0, &[to.1], PendingTag::Copied);
+                self.copied.insert(to);
+            }
+        }
     }
 }
 

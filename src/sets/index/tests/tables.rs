@@ -1,20 +1,21 @@
 //! Compares the tracked sets of a database with a plain map.
 
 use crate::base::time::Millis;
-use crate::sets::index::{Database, DbKey, NEVER, Outcome, Tracking, TrackingState};
+use crate::sets::index::{Database, DbKey, NEVER, Outcome, PendingTag, Tracking};
 use proptest::prelude::*;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Instant;
 
 #[derive(Clone, Debug)]
 enum Step {
     Track(i32, u8, Millis),
     Change(i32, u8, Millis),
-    Dirty(i32, u8),
-    Clean(i32, u8),
+    Pend(i32, u8),
+    Settle(i32, u8),
+    Move(i32, u8, i32, u8),
     Forget(i32, u8),
     Flush(Option<i32>),
     Swap(i32, i32),
@@ -26,8 +27,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         8 => (key(), 0..100_u64).prop_map(|((db, key), due)| Step::Track(db, key, due)),
         4 => (key(), 0..100_u64).prop_map(|((db, key), due)| Step::Change(db, key, due)),
-        3 => key().prop_map(|(db, key)| Step::Dirty(db, key)),
-        1 => key().prop_map(|(db, key)| Step::Clean(db, key)),
+        3 => key().prop_map(|(db, key)| Step::Pend(db, key)),
+        1 => key().prop_map(|(db, key)| Step::Settle(db, key)),
+        2 => (key(), key()).prop_map(|((db, key), (other, to))| Step::Move(db, key, other, to)),
         4 => key().prop_map(|(db, key)| Step::Forget(db, key)),
         1 => prop::option::of(0..3_i32).prop_map(Step::Flush),
         1 => (0..3_i32, 0..3_i32).prop_map(|(one, other)| Step::Swap(one, other)),
@@ -36,39 +38,40 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..120)
 }
 
-/// Returns the TTL that a set of this name has when it becomes dirty.
-fn ttl(key: u8) -> Millis {
-    u64::from(key / 2)
-}
-
 proptest! {
     #[test]
     fn it_says_what_a_plain_map_says(steps in steps()) {
         const NOW: Millis = 50;
         let mut tracking = Tracking::default();
-        // For each set, its due time and whether it is dirty.
-        let mut map: BTreeMap<(i32, u8), (Millis, bool)> = BTreeMap::new();
+        let mut map: BTreeMap<(i32, u8), Millis> = BTreeMap::new();
+        let mut pending: BTreeSet<(i32, u8)> = BTreeSet::new();
         for step in steps {
             match step {
                 Step::Track(db, key, due) => {
                     tracking.database(db).track(&[key], due);
-                    map.insert((db, key), (due, false));
+                    map.insert((db, key), due);
                 }
                 Step::Change(db, key, due) => {
                     tracking.database(db).change(&[key], Some(due), false);
-                    let due = match map.get(&(db, key)) {
-                        Some(&(known, false)) => known.min(due),
-                        _ => 0,
-                    };
-                    map.insert((db, key), (due, false));
+                    let due = map.get(&(db, key)).map_or(0, |&known| known.min(due));
+                    map.insert((db, key), due);
                 }
-                Step::Dirty(db, key) => {
-                    tracking.database(db).note_dirty(&[key], ttl(key));
-                    map.entry((db, key)).or_insert((NEVER, true)).1 = true;
+                Step::Pend(db, key) => {
+                    tracking.note_pending(db, &[key], PendingTag::Taken);
+                    pending.insert((db, key));
                 }
-                Step::Clean(db, key) => {
-                    tracking.database(db).clean(&[key]);
-                    map.entry((db, key)).and_modify(|(_, is_dirty)| *is_dirty = false);
+                Step::Settle(db, key) => {
+                    tracking.forget_pending(db, &[key]);
+                    pending.remove(&(db, key));
+                }
+                Step::Move(db, key, other, to) => {
+                    tracking.begin_move(db, &[key]);
+                    let (due, is_pending) = (map.remove(&(db, key)), pending.remove(&(db, key)));
+                    prop_assert_eq!(tracking.end_move(other, &[to]), due.is_some() || is_pending);
+                    map.remove(&(other, to));
+                    pending.remove(&(other, to));
+                    map.extend(due.map(|due| ((other, to), due)));
+                    pending.extend(is_pending.then_some((other, to)));
                 }
                 Step::Forget(db, key) => {
                     tracking.database(db).forget(&[key]);
@@ -77,44 +80,37 @@ proptest! {
                 Step::Flush(db) => {
                     tracking.flush(db);
                     map.retain(|(at, _), _| db.is_some_and(|db| *at != db));
+                    pending.retain(|(at, _)| db.is_some_and(|db| *at != db));
                 }
                 Step::Swap(one, other) => {
                     tracking.swap(one, other);
                     let swapped = |db| if db == one { other } else if db == other { one } else { db };
                     map = map.into_iter().map(|((db, key), value)| ((swapped(db), key), value)).collect();
+                    pending = pending.into_iter().map(|(db, key)| (swapped(db), key)).collect();
                 }
                 Step::ForgetOdd => {
-                    tracking.begin_to_forget();
+                    let is_odd = |name: &[u8]| name[0] % 2 == 1;
+                    tracking.begin_to_forget(is_odd);
                     while tracking.is_forgetting() {
-                        tracking.forget_some(|name| name[0] % 2 == 1);
+                        tracking.forget_some(is_odd);
                     }
                     map.retain(|(_, key), _| key % 2 == 0);
+                    pending.retain(|(_, key)| key % 2 == 0);
                 }
             }
             prop_assert_eq!(tracking.len(), map.len());
-            let dues = || map.values().map(|&(due, _)| due);
+            let dues = || map.values().copied();
             prop_assert_eq!(tracking.next_due(), dues().filter(|&due| due != NEVER).min());
             prop_assert_eq!(tracking.overdue(NOW), dues().filter(|&due| due <= NOW).count());
             if dues().all(|due| due > 0) {
                 prop_assert_eq!(tracking.lag(NOW), dues().min().map_or(0, |due| NOW.saturating_sub(due)));
             }
-            for (&(db, key), &(due, is_dirty)) in &map {
-                prop_assert_eq!(tracking.database(db).due(&[key]), Some(due));
-                prop_assert_eq!(tracking.tracking_state(db, &[key]), if is_dirty { TrackingState::Dirty(ttl(key)) } else { TrackingState::Clean });
+            for (&(db, key), &due) in &map {
+                prop_assert_eq!(tracking.due(db, &[key]), Some(due));
             }
-            let dirty: Vec<_> = map.iter().filter(|(_, (_, is_dirty))| *is_dirty).map(|(key, _)| *key).collect();
-            let mut found = Vec::new();
-            let mut last = None;
-            while let Some(key) = tracking.next_dirty(last.as_ref()) {
-                found.push((key.database, key.name[0]));
-                last = Some(key);
-            }
-            prop_assert_eq!(&found, &dirty);
-            for wanted in 0..10 {
-                let of_ttl: Vec<_> = dirty.iter().copied().filter(|&(_, key)| ttl(key) == wanted).take(8).collect();
-                let said: Vec<_> = tracking.dirty_with(wanted).into_iter().map(|key| (key.database, key.name[0])).collect();
-                prop_assert_eq!(said, of_ttl);
-            }
+            let round = std::iter::from_fn(|| tracking.next_pending()).map(|key| (key.database, key.name[0]));
+            prop_assert!(round.eq(pending.iter().copied()));
+            prop_assert_eq!(tracking.pending_count(), pending.len());
         }
     }
 }
@@ -323,12 +319,12 @@ fn sets_at_some_places_are_forgotten_in_small_steps() {
         for number in 0..sets {
             tracking.database(0).track(&name(number), 5);
             if number % 10 == 0 {
-                tracking.database(0).note_dirty(&name(number), 7);
+                tracking.note_pending(0, &name(number), PendingTag::Taken);
             }
         }
         assert!(!tracking.is_forgetting());
-        tracking.begin_to_forget();
         let is_meant = |name: &[u8]| name.first().is_some_and(|first| first % 4 == 1);
+        tracking.begin_to_forget(is_meant);
         let (mut steps, mut added) = (0, 0);
         while tracking.is_forgetting() {
             let looks = std::cell::Cell::new(0);
@@ -355,11 +351,7 @@ fn sets_at_some_places_are_forgotten_in_small_steps() {
                 assert!(tracking.database(0).due(&name).is_some(), "{number}");
             }
         }
-        let mut dirty = None;
-        while let Some(key) = tracking.next_dirty(dirty.as_ref()) {
-            assert!(tracking.database(0).due(&key.name).is_some() && !is_meant(&key.name));
-            dirty = Some(key);
-        }
+        assert!(std::iter::from_fn(|| tracking.next_pending()).all(|key| !is_meant(&key.name)));
     }
 }
 
@@ -369,13 +361,13 @@ fn a_dropped_database_is_freed_in_small_steps() {
     for number in 0..50_000_u32 {
         tracking.database(number as i32 % 2).track(&number.to_le_bytes(), 5);
         if number % 100 == 0 {
-            tracking.database(number as i32 % 2).note_dirty(&number.to_le_bytes(), 7);
+            tracking.note_pending(number as i32 % 2, &number.to_le_bytes(), PendingTag::Taken);
         }
     }
     assert!(!tracking.free_some());
     tracking.flush(Some(0));
     tracking.flush(None);
-    assert_eq!((tracking.len(), tracking.next_dirty(None), tracking.next_visit(9)), (0, None, None));
+    assert_eq!((tracking.len(), tracking.next_pending(), tracking.next_visit(9)), (0, None, None));
     let mut steps = 0;
     while tracking.free_some() {
         steps += 1;

@@ -1,0 +1,20 @@
+//! Expiring sets of version 0.3, which had no tag. To be removed with version 1.0.
+//!
+//! In 0.3, the TTL of the key told an expiring set: the highest score plus 47,111 ms. The module recognizes such a set by
+//! exactly this TTL. It adds the tag and removes the TTL when a command writes to the set, when a plain ZADD reaches the
+//! set, and when the keyspace scan finds the set. A replica only reads: its master decides.
+
+use crate::base::time::{self, Millis};
+use crate::server::key::Mode;
+use crate::server::zset::SortedSet;
+
+/// The time in ms from the expiry of the last member to the expiry of the key.
+const GRACE: Millis = 47_111;
+
+/// Returns the TTL (absolute, ms) of an untagged sorted set, if it identifies a set of version 0.3.
+pub fn ttl(set: &mut SortedSet<'_, impl Mode>) -> Option<Millis> {
+    let ttl = set.key.expires_at()?;
+    // Members that never expire have scores of 2^53-1 or more. A negative score had the TTL of score 0.
+    let highest = set.last()?.score.clamp(0.0, time::to_score(time::MAX));
+    (time::ceil_score(highest)? + GRACE == ttl).then_some(ttl)
+}
