@@ -23,7 +23,7 @@ COMPANION  := $(TARGET_DIR)/companion/zeitset
 NOTICES    := $(TARGET_DIR)/third-party.txt
 
 .DEFAULT_GOAL := all
-.PHONY: all build companion notices run ui demo pictures test test-matrix torture valgrind asan mutants bench bench-instructions bench-clients examples clients docs site lint install uninstall deb rpm wheel test-deb clean help need-build need-redis need-port
+.PHONY: all build companion notices run ui demo pictures test test-matrix torture valgrind asan mutants bench bench-instructions bench-clients examples clients docs site lint install uninstall deb rpm wheel test-deb clean help need need-build need-port
 
 ## make            build all that `make install` installs: the module, the companion, the licences of linked libraries
 all: build companion notices
@@ -41,7 +41,7 @@ notices: need-build
 	@scripts/notices.sh "$(CARGO)" >"$(NOTICES).new" && mv "$(NOTICES).new" "$(NOTICES)"
 
 ## make run        build, then start a server with the module on PORT (default 6379)
-run: need-port build need-redis
+run: need-port build
 	@scripts/run.sh "$(MODULE)" "$(PORT)" "$(TARGET_DIR)/run"
 
 ## make ui         a web page of the server on PORT, with actions: http://127.0.0.1:8080 (another server: URL=redis://host:port)
@@ -49,17 +49,17 @@ ui: companion
 	@"$(COMPANION)" ui --write --redis "$(or $(URL),redis://127.0.0.1:$(PORT))" $(if $(LISTEN),--listen "$(LISTEN)")
 
 ## make demo       a demo shop with its own server (PORT, default 6390) and web page (LISTEN, default 127.0.0.1:8080)
-demo: build companion need-redis
+demo: need build companion
 	@scripts/demo.sh "$(MODULE)" "$(COMPANION)" "$(TARGET_DIR)/demo" "$(if $(filter file,$(origin PORT)),6390,$(PORT))" $(LISTEN)
 
 ## make test       every test: unit tests, and integration tests against real servers
-test: need-build need-redis
+test: need
 	$(CARGO) build --locked
 	$(CARGO) test --locked -p zeitset -p zeitset-testkit
 	$(CARGO) test --locked -p zeitset-companion
 
 ## make bench      compare all commands with their rivals; results into docs/benchmarks (CELL=libredis_cell.so: redis-cell, too; SERVERS="...": also on these)
-bench: need-build need-redis
+bench: need
 	OUT="$(CURDIR)/docs/benchmarks" $(CARGO) bench --locked -p zeitset-benches --bench commands
 	@for server in $(SERVERS); do \
 	    REDIS_SERVER=$$server $(CARGO) bench --locked -p zeitset-benches --bench commands >docs/benchmarks/commands-$$(basename $$(dirname $$server)).md || exit 1; \
@@ -74,11 +74,11 @@ bench: need-build need-redis
 	@cat docs/benchmarks/scale.md
 
 ## make bench-instructions  count the server's instructions per request, into docs/benchmarks (CELL=... as for make bench; SERVERS="...": count limits on these servers, too)
-bench-instructions: need-build need-redis
+bench-instructions: need
 	CARGO="$(CARGO)" scripts/instructions.sh "$(TARGET_DIR)/instructions" docs/benchmarks/instructions.md $(SERVERS)
 
 ## make bench-clients  compare the libraries' workers with arq, RQ and BullMQ, and measure limits with units ahead, into docs/benchmarks
-bench-clients: build need-redis
+bench-clients: need build
 	clients/bench/run.sh "$(MODULE)" "$(TARGET_DIR)/bench-clients" docs/benchmarks/workers.md
 	clients/bench/ahead.sh "$(MODULE)" "$(TARGET_DIR)/bench-clients/ahead" docs/benchmarks/ahead.md
 
@@ -87,7 +87,7 @@ test-matrix: need-build
 	scripts/matrix.sh "$(TARGET_DIR)/servers"
 
 ## make torture    all random tests, from new seeds, for TORTURE_SECONDS (default 600): clocks, neighbours, crashes, hostile input
-torture: need-build need-redis
+torture: need
 	scripts/torture.sh "$(CARGO)" "$(or $(TORTURE_SECONDS),600)" "$(TARGET_DIR)/torture"
 
 ## make valgrind   some of the tests with the server inside valgrind (REDIS_SOURCE: the source of a Redis; else Debian's is fetched)
@@ -112,15 +112,15 @@ mutants: need-build
 	    --output "$(TARGET_DIR)/mutants" --cargo-arg=--lib -- -- $(or $(TESTS),base:: index:: model::)
 
 ## make examples   the tours and web services of examples/ against real servers; EXAMPLES="python node": do not skip these languages
-examples: need-build need-redis
+examples: need
 	$(CARGO) test --locked --test integration -- --include-ignored --nocapture examples::tour examples::web
 
 ## make clients    the libraries of clients/: built, installed into empty environments, tested; CLIENTS="python node": do not skip these languages; CHAOS_SECONDS=600: only the chaos test, for 600 s
-clients: build notices need-redis
+clients: need build notices
 	NOTICES="$(abspath $(NOTICES))" scripts/clients.sh "$(MODULE)" "$(TARGET_DIR)/clients"
 
 ## make docs       write what commands print now into the examples of docs/ and README.md
-docs: need-build need-redis
+docs: need
 	ZEITSET_DOCS=write $(CARGO) test --locked --test integration docs:: -- --test-threads=1
 
 ## make site       the documentation as a site with search, in target/site/html (mdBook; MDBOOK=path)
@@ -128,7 +128,7 @@ site:
 	@scripts/need.sh bash && scripts/site.sh "$(TARGET_DIR)/site" $(MDBOOK)
 
 ## make pictures   click through the web page in Chromium, with a million jobs, and keep its pictures in docs/pictures
-pictures: need-build need-redis
+pictures: need
 	ZEITSET_DOCS=write ZEITSET_FULL=1 $(CARGO) test --locked -p zeitset-companion --test companion browser -- --nocapture
 
 ## make lint       formatting, clippy, links in rustdoc, the syntax of the shell scripts, plain English, spelling
@@ -173,7 +173,7 @@ wheel: build notices
 	@scripts/wheel.py "$(MODULE)" "$(NOTICES)" "$(TARGET_DIR)"
 
 ## make test-deb   build, install, use and remove the Debian package in a temporary root; as root, also run the server of the Docker image
-test-deb: deb need-redis
+test-deb: need deb
 	$(CARGO) test --locked --test integration -- --include-ignored package:: container::
 
 ## make clean      remove everything built, and the data of `make run`
@@ -194,13 +194,12 @@ $(COMPANION):
 $(NOTICES):
 	$(MAKE) notices
 
-# Checks Rust first, because the other programs are useless without Rust.
 need-build:
 	@CARGO="$(CARGO)" scripts/need.sh rust cc libclang
 
-need-redis:
-	@scripts/need.sh redis bash
+# These two run before the build, which takes minutes.
+need:
+	@CARGO="$(CARGO)" scripts/need.sh rust cc libclang redis bash
 
-# Runs before the build, which takes minutes.
-need-port:
-	@scripts/need.sh bash && scripts/run.sh --free "$(PORT)"
+need-port: need
+	@scripts/run.sh --free "$(PORT)"

@@ -46,7 +46,7 @@ oldest_rust=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' "$(dirname "$0")/../Cargo
 # "cargo 1.96.0 (3a2b..." -> 1.96.0; nothing if there is no cargo, or rustup has no toolchain
 rust_version() { "${CARGO:-cargo}" --version 2>/dev/null | sed -n 's/^cargo \([0-9.]*\).*/\1/p'; }
 
-# If Rust is missing or too old, says how to install Rust on this system, and fails.
+# If Rust is missing or too old, says how to install Rust on this system, and returns an error.
 need_rust() {
     version=$(rust_version)
     if [ -n "$version" ]; then
@@ -57,14 +57,14 @@ need_rust() {
     fi
     find_manager
     case $manager in
-        apt-get) say "Debian 12 and 13: apt-get install cargo-web. Ubuntu 24.04: apt-get install rustup, then rustup default stable" ;;
+        apt-get) say "Debian 12 and 13: apt-get install cargo-web, from the suite of security updates (bookworm-security); the main suite alone has version 1.85. Ubuntu 24.04: apt-get install rustup, then rustup default stable" ;;
         dnf) say "Fedora: dnf install cargo" ;;
         apk) say "Alpine 3.23: apk add cargo" ;;
         pacman) say "Arch: pacman -S rust" ;;
         brew) say "macOS: brew install rust" ;;
     esac
     say "Everywhere: https://rustup.rs"
-    exit 1
+    return 1
 }
 
 # --- cc, bash --------------------------------------------------------------------------------------------
@@ -201,9 +201,10 @@ stop_installed_service() {
 # --- main ------------------------------------------------------------------------------------------------
 
 missing=
+has_rust=yes
 for need in "$@"; do
     case $need in
-        rust) need_rust ;;
+        rust) need_rust || has_rust=no ;;
         cc | libclang | redis | bash) "have_$need" || missing="$missing $need" ;;
         *)
             say "unknown: $need (known: rust, cc, libclang, redis, bash)"
@@ -211,6 +212,9 @@ for need in "$@"; do
             ;;
     esac
 done
+
+# Without Rust, the other programs are useless. So this names them, but does not install them.
+if [ "$has_rust" = no ] && [ -z "$missing" ]; then exit 1; fi
 
 if [ -n "$missing" ]; then
     find_manager
@@ -224,7 +228,7 @@ if [ -n "$missing" ]; then
         say "missing:$missing. Please install: $packages"
         exit 1
     fi
-    if ! may_install; then
+    if [ "$has_rust" = no ] || ! may_install; then
         say "missing:$missing. Please install it as root:"
         say "    $(install_command "$packages")"
         exit 1

@@ -9,7 +9,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 mdbook=${2:-mdbook}
-command -v "$mdbook" >/dev/null || { echo "skipped: the site needs mdBook (cargo install mdbook)"; exit 0; }
+command -v "$mdbook" >/dev/null || { echo "site: nothing was built: mdBook is missing (cargo install mdbook)" >&2; exit 1; }
 
 mkdir -p "$1"
 folder=$(cd "$1" && pwd)

@@ -78,7 +78,7 @@ docs/upgrading.md   | misfit
 git rev-parse --git-dir >/dev/null 2>&1 || { echo "words: skipped, as this is no git checkout"; exit 0; }
 
 # Lock files are written by tools.
-git ls-files -z --cached --others --exclude-standard -- ':!Cargo.lock' ':!*package-lock.json' ':!*.svg' ':!*.png' | xargs -0 awk -v refused="$REFUSED" -v allowed="$ALLOWED" '
+git ls-files -z --cached --others --exclude-standard -- ':!tests/data/fixtures' ':!Cargo.lock' ':!*package-lock.json' ':!*.svg' ':!*.png' | xargs -0 awk -v refused="$REFUSED" -v allowed="$ALLOWED" '
 function trim(text) { gsub(/^[ \t]+|[ \t]+$/, "", text); return text }
 
 # Returns the words of a line, with one blank between and around them. A full stop replaces punctuation.

@@ -4,7 +4,7 @@ use crate::support::{eventually, fetch};
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
-use testkit::{Client, free_port, module, root};
+use testkit::{Client, Signal, free_port, module, root, signal_group};
 
 #[test]
 fn the_demo_opens_a_shop_and_ctrl_c_closes_it() {
@@ -28,8 +28,7 @@ fn the_demo_opens_a_shop_and_ctrl_c_closes_it() {
     eventually("jobs fail", || c.field("ZQ.STATS orders", "nacked") > 0);
     eventually("jobs are finished", || c.field("ZQ.STATS orders", "acked") > 3);
 
-    let group = format!("-{}", demo.id());
-    assert!(Command::new("kill").args(["-INT", "--", &group]).status().is_ok_and(|status| status.success()));
+    signal_group(&demo, Signal::INT);
     eventually("it ends", || demo.try_wait().is_ok_and(|status| status.is_some()));
     let is_listening = |address: &str| std::net::TcpStream::connect(address).is_ok();
     assert!(!is_listening(&address) && !is_listening(&format!("127.0.0.1:{port}")));

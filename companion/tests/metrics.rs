@@ -4,7 +4,7 @@ use crate::support::{Running, companion, printed};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
-use testkit::{Server, cmd};
+use testkit::{Server, cmd, free_port};
 
 fn once(server: &Server, words: &[&str]) -> String {
     let url = server.url();
@@ -62,13 +62,14 @@ fn every_field_of_info_is_served_with_its_type_and_value() {
 fn a_queue_is_served_with_its_jobs_its_wait_and_its_counters() {
     let server = Server::start();
     let mut c = server.client();
-    for id in ["a", "b", "c"] {
-        c.run(&format!("ZQ.PUSH mails payload ID {id}"));
-    }
-    c.run("ZQ.PUSH mails later DELAY 1h");
+    let due = c.now() - 100_000;
+    c.run_all(["ZQ.PUSH mails payload ID a", "ZQ.PUSH mails payload ID b", "ZQ.PUSH mails later DELAY 1h"]);
+    c.run(&format!("ZQ.PUSH mails payload ID c PRIORITY 1 AT {due}ms"));
     let token = c.claim("ZQ.CLAIM 1 mails LEASE 1h");
     c.run(&format!("ZQ.NACK mails a {token} DEAD"));
     c.run("ZQ.CLAIM 1 mails LEASE 1h");
+    let wait = r#"zeitset_queue_oldest_wait_seconds{queue="mails"}"#;
+    assert!((100.0..160.0).contains(&values(&once(&server, &[]))[wait]));
     c.run("ZQ.CONFIG mails PAUSED yes");
     let values = values(&once(&server, &[]));
     for (state, count) in [("ready", 1.0), ("delayed", 1.0), ("claimed", 1.0), ("dead", 1.0)] {
@@ -76,7 +77,7 @@ fn a_queue_is_served_with_its_jobs_its_wait_and_its_counters() {
     }
     let of = |metric: &str| values[&format!(r#"zeitset_queue_{metric}{{queue="mails"}}"#)];
     assert_eq!([of("pushed_total"), of("claimed_total"), of("nacked_total"), of("paused")], [4.0, 2.0, 1.0, 1.0]);
-    assert!((0.0..60.0).contains(&of("oldest_wait_seconds")));
+    assert_eq!(of("oldest_wait_seconds"), 0.0, "in a paused queue, no job waits for a worker");
 }
 
 #[test]
@@ -110,14 +111,44 @@ fn keys_of_any_bytes_are_labels_that_the_format_allows() {
 #[test]
 fn a_server_that_goes_away_is_served_as_down_and_comes_back_into_sight() {
     let mut server = Server::start();
-    let running = Running::start(companion(&["metrics", "--redis", &server.url()]));
+    let log = std::env::temp_dir().join(format!("zeitset-metrics-{}.log", std::process::id()));
+    let mut command = companion(&["metrics", "--redis", &server.url()]);
+    command.stderr(std::fs::File::create(&log).expect("a file"));
+    let running = Running::start(command);
     let (status, page) = running.get("/metrics");
     assert_eq!(status, 200);
     assert!(page.contains("text/plain; version=0.0.4") && page.contains("\nzeitset_up 1\n"), "{page}");
+    let address = format!("127.0.0.1:{}", server.address().1);
     server.kill();
-    let (status, page) = running.get("/metrics");
-    assert_eq!(status, 200);
-    assert!(page.contains("\nzeitset_up 0\n") && !page.contains("zeitset_sets_tracked"), "{page}");
+    // A lost connection and a refused one are different errors.
+    running.get("/metrics");
+    for _ in 0..3 {
+        let (status, page) = running.get("/metrics");
+        assert_eq!(status, 200);
+        assert!(page.contains("\nzeitset_up 0\n") && !page.contains("zeitset_sets_tracked"), "{page}");
+    }
+    let said = std::fs::read_to_string(&log).expect("the log");
+    assert_eq!(said.matches("no server listens there").count(), 1, "the log names each reason once: {said}");
+    assert!(said.contains(&format!("zeitset_up is 0: {address}: ")), "{said}");
+    std::fs::remove_file(log).expect("it can be removed");
+}
+
+#[test]
+fn the_reason_why_a_server_is_not_up_is_printed() {
+    let server = Server::builder().plain().start();
+    let port = server.address().1;
+    server.client().run("CONFIG SET requirepass secret");
+    for (url, reason) in [
+        (format!("redis://127.0.0.1:{port}"), "the user name or the password is missing or wrong"),
+        (format!("redis://:wrong@127.0.0.1:{port}"), "the user name or the password is missing or wrong"),
+        (format!("redis://:secret@127.0.0.1:{port}"), "the server has not loaded the module"),
+        (format!("redis://127.0.0.1:{}", free_port()), "no server listens there"),
+    ] {
+        let output = companion(&["metrics", "--once", "--redis", &url]).output().expect("it starts");
+        let (page, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(page.contains("\nzeitset_up 0\n") && !output.status.success(), "{url}: {page}");
+        assert!(error.contains(reason) && error.contains("127.0.0.1:") && !error.contains("secret"), "{url}: {error}");
+    }
 }
 
 #[test]

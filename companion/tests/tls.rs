@@ -76,6 +76,9 @@ fn a_server_with_tls_is_asked_by_rediss() {
     let mut command = companion(&["metrics", "--once", "--redis", &url, "--cert", &cert, "--key", &key]);
     assert!(printed(command.env("SSL_CERT_FILE", &ca).output().expect("it starts")).contains("\nzeitset_up 1\n"));
 
+    let output = run(&["metrics", "--once", "--redis", &format!("redis://127.0.0.1:{port}")]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("if the server requires TLS"), "{output:?}");
+
     for (words, said) in [
         // First the client does not trust the server's certificate. Then the server requires a client certificate.
         (&["--redis", &url, "--cacert", &cert, "--cert", &cert, "--key", &key][..], "certificate"),

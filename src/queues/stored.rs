@@ -44,8 +44,8 @@ pub(super) struct Upkeep {
     /// `zq.dead` has been sent.
     pub announced: AtomicU64,
     /// The planned time of the next check. The planned time in [`names`] can differ from this field. After a load,
-    /// RESTORE, RENAME, MOVE or COPY, the check in [`names`] is due at once. If a check was not allowed to change
-    /// the queue, [`names`] plans the next check [`RETRY`](super::upkeep) ms later. This field then keeps its old value.
+    /// RESTORE, RENAME, MOVE or COPY, the check in [`names`] is due at once. If a check was not allowed to change the
+    /// queue, [`names`] plans the next check a second later. This field then keeps its old value.
     pub planned: AtomicU64,
 }
 

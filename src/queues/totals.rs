@@ -1,4 +1,4 @@
-//! Totals of all queues for INFO: the number of queues, the jobs in each state, and the age of the oldest ready job.
+//! Totals of all queues for INFO: the number of queues, the jobs in each state, and how long a job has waited for a claim.
 //! Each change of a queue updates the totals, so INFO opens no queue.
 //!
 //! The totals include a queue from the creation of its value (by a push, a load or a copy) until the server frees the
@@ -20,16 +20,16 @@ static EXPIRED_JOBS: AtomicU64 = AtomicU64::new(0);
 static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
 static FIRSTS: Mutex<Firsts> = Mutex::new(Firsts { by_time: BTreeMap::new() });
 
-/// A list with an entry for each queue, ordered by time. The time of an entry is the due time of the queue's first job,
-/// or earlier if the entry is outdated.
+/// A list with an entry for each queue, ordered by time. The time of an entry is the time from which on a job of the queue
+/// waits for a claim ([`Queue::waits`]), or earlier if the entry is outdated.
 ///
-/// If the due time becomes earlier, the entry is moved at once. If it becomes later, only `First::due` changes. A claim
+/// If this time becomes earlier, the entry is moved at once. If it becomes later, only `First::due` changes. A claim
 /// makes it later, so a claim usually needs no lock. INFO moves the outdated entries that it finds.
 struct Firsts {
     by_time: BTreeMap<(Millis, u64), Arc<First>>,
 }
 
-/// `due` is the due time of a queue's first job. `entered` is the due time that [`Firsts`] has for the queue. If
+/// `due` is the time of a queue ([`Queue::waits`]). `entered` is the time that [`Firsts`] has for the queue. If
 /// `entered` is outdated, it is earlier than `due`.
 struct First {
     due: AtomicU64,
@@ -47,8 +47,8 @@ impl Firsts {
         self.by_time.insert((due, number), Arc::clone(first));
     }
 
-    /// Returns the earliest due time of the jobs of all queues, or `None` if no job is or will be ready. Also moves the
-    /// outdated entries at the beginning of `by_time` to their current due times.
+    /// Returns the earliest time of all queues, or `None` if no job waits or will wait. Also moves the outdated entries at
+    /// the beginning of `by_time` to their current times.
     fn earliest(&mut self) -> Option<Millis> {
         loop {
             let (&(entered, number), first) = self.by_time.first_key_value()?;
@@ -97,7 +97,7 @@ impl Contribution {
             EXPIRED_LEASES.fetch_add(expired - self.expired, Relaxed);
         }
         self.expired = expired;
-        let due = queue.first_due().unwrap_or(NEVER);
+        let due = queue.waits().unwrap_or(NEVER);
         self.first.due.store(due, Relaxed);
         if due < self.first.entered.load(Relaxed) {
             firsts().enter(self.number, &self.first, due);
@@ -137,7 +137,7 @@ pub struct AllQueues {
     pub queues: u64,
     /// The number of jobs in each state, in the order of [`Queue::stored_states`].
     pub jobs: [u64; STORED_STATES],
-    /// The time in ms since the oldest ready job was due. 0 if no job is ready.
+    /// How long, in ms, a job has waited for a claim ([`Queue::waits`]). 0 if no job waits.
     pub longest_wait: Millis,
     /// The number of leases that expired without ACK or NACK. An expired lease is counted when its job changes next.
     pub expired_leases: u64,

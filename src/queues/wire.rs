@@ -32,9 +32,9 @@
 //! | 21 | `TOTALS` | n last token, n n last ID, n next push number, the fields [`Counters::FIELDS`] |
 //!
 //! A new job is: s id, s payload, n due, n priority, n attempts, ? every, s group, ? ttl. A priority is zigzag. An
-//! attempt is 0 if it counts, 1 if not, and 2 if the job waits for its next occurrence. A group that may be absent has a
-//! byte before it: 1, or 0 alone. Fields are a bit mask, and the numbers whose bits are set, as in the stored form. Only
-//! rewritten AOF files contain `FOLLOWER`, `JOB`, `UNITS`, `TURN` and `TOTALS`.
+//! attempt is 0 if it counts, 1 if not, and 2 if the job waits for its next occurrence. A group that may be absent has
+//! a byte before it: 1, or 0 alone. Fields are a bit mask, and the numbers whose bits are set, as in the stored form.
+//! Only rewritten AOF files contain `FOLLOWER`, `JOB`, `UNITS`, `TURN` and `TOTALS`.
 
 use crate::base::packed::{Packer, Unpacker, Unreadable, codes, unzigzag, zigzag};
 use crate::base::stream::DecodeError;

@@ -59,12 +59,18 @@ pub unsafe fn load(module: &Module, ctx: *mut RedisModuleCtx, argv: *mut *mut Re
     // SAFETY: the context is the server's, and the name is NUL-terminated. (The module may allocate nothing before this
     // call.)
     let status = unsafe { raw::Export_RedisModule_Init(ctx, name, module.version, raw::REDISMODULE_APIVER_1 as c_int) };
-    if is_probe || status != raw::REDISMODULE_OK as c_int {
+    if is_probe {
         return status;
     }
     // SAFETY: the server keeps the context and the arguments during this call. No other `Context` exists for the call.
     let (mut ctx, arguments) = unsafe { (Context::from_raw(ctx), Str::arguments(argv, argc)) };
-    match catch_panic(|| (module.load)(&mut ctx, arguments)).unwrap_or_else(|| Err("internal error".into())) {
+    let loaded = if status == raw::REDISMODULE_OK as c_int {
+        catch_panic(|| (module.load)(&mut ctx, arguments)).unwrap_or_else(|| Err("internal error".into()))
+    } else {
+        // The only reason for this status: a module of this name exists.
+        Err("the module is loaded already; remove the second 'loadmodule'".into())
+    };
+    match loaded {
         Ok(()) => raw::REDISMODULE_OK as c_int,
         Err(reason) => {
             ctx.log(c"warning", &format!("zeitset: {reason}"));

@@ -69,14 +69,14 @@ impl<'c> Effects<'c> {
     }
 
     /// Replicates the removal of `gone`, the expired members. `first` is the lowest score that remains in the set, apart
-    /// from the tag's.
+    /// from the tag's. `is_tag_first` tells whether the tag stood before all removed members with a higher score.
     ///
     /// The range begins above `-inf`, the tag's score, so ZREM names the removed members with this score. It also names
-    /// the members with the highest removed score if members with this score remain. RESTORE accepts sets whose members
-    /// are out of order. In such a set, a range would miss some members, so ZREM names all of them.
-    pub fn expiry(&mut self, gone: &[Element], first: Option<f64>) {
+    /// the members with the highest removed score if members with this score remain. In a set that is out of order, a
+    /// range would miss some members or remove the tag, so ZREM names all of them.
+    pub fn expiry(&mut self, gone: &[Element], first: Option<f64>, is_tag_first: bool) {
         let Some(last) = gone.last().map(|element| element.score) else { return };
-        let is_sorted = gone.is_sorted_by(|one, next| one.score <= next.score);
+        let is_sorted = is_tag_first && gone.is_sorted_by(|one, next| one.score <= next.score);
         let is_lowest = |element: &Element| !is_sorted || element.score == f64::NEG_INFINITY;
         let start = gone.partition_point(is_lowest);
         let end = match first {

@@ -112,9 +112,7 @@ impl<'k, M: Mode> ExpiringSet<'k, M> {
 
     /// Returns the members from one score to another (both inclusive), lowest first, without the tag.
     fn range(&mut self, from: f64, to: f64) -> impl Iterator<Item = Element> {
-        self.set
-            .range(from, to)
-            .filter(|element| element.score > f64::NEG_INFINITY || !tag::is_name(element.member.as_str()))
+        self.set.range(from, to).filter(|element| !tag::is_tag(element))
     }
 
     /// Returns the live members that expire by `until`, soonest first. Skips the first `offset` of these members.
@@ -249,11 +247,19 @@ impl<'k> ExpiringSet<'k, Writing> {
         }
         let spared = if has_live { 0 } else { most };
         let mut gone: Vec<Element> = Vec::new();
+        // RESTORE accepts sets whose members are out of order, the tag included.
+        let mut is_tag_first = true;
         loop {
-            let most = CHUNK.min(self.len().saturating_sub(spared));
-            let lowest = self.range(f64::NEG_INFINITY, now).take(usize::try_from(most).unwrap_or(0));
+            let most = CHUNK.min(self.len().saturating_sub(spared)) + self.tags();
             let before = gone.len();
-            gone.extend(lowest.take_while(|element| element.score <= now));
+            let lowest = self.set.range(f64::NEG_INFINITY, now).take(usize::try_from(most).unwrap_or(0));
+            for element in lowest.take_while(|element| element.score <= now) {
+                if tag::is_tag(&element) {
+                    is_tag_first &= gone[before..].iter().all(|other| other.score == tag::SCORE);
+                } else {
+                    gone.push(element);
+                }
+            }
             if gone.len() == before {
                 break;
             }
@@ -274,7 +280,7 @@ impl<'k> ExpiringSet<'k, Writing> {
         let mut effects = Effects::new(ctx, name);
         if !gone.is_empty() {
             effects.key(false, false);
-            effects.expiry(&gone, first);
+            effects.expiry(&gone, first, is_tag_first);
         }
         let events = effects.events;
         (ctx, Removed { gone: gone.len() as u64, first, events })

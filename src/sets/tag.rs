@@ -1,5 +1,6 @@
 //! The tag: the member `zeitset:expiring` with the score `-inf`. It makes a sorted set an expiring set.
 
+use crate::server::zset::Element;
 use crate::server::{Context, StaticStr, Str};
 use lazy_static::lazy_static;
 
@@ -20,4 +21,8 @@ pub fn name(ctx: &Context) -> Str<'static> {
 /// Whether this is the tag's name. Commands neither show nor change a member of this name.
 pub fn is_name(member: Str<'_>) -> bool {
     member.bytes() == NAME
+}
+
+pub fn is_tag(element: &Element) -> bool {
+    element.score == SCORE && is_name(element.member.as_str())
 }

@@ -3,6 +3,7 @@
 
 use crate::folder::Folder;
 use crate::patience::{PATIENCE, eventually};
+use crate::signal::{Signal, signal};
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -73,7 +74,7 @@ impl Postgres {
 impl Drop for Postgres {
     fn drop(&mut self) {
         // SIGINT is the fast shutdown, which also ends the server's child processes.
-        let _ = Command::new("kill").arg("-INT").arg(self.child.id().to_string()).status();
+        signal(&self.child, Signal::INT);
         let _ = self.child.wait();
     }
 }

@@ -3,6 +3,7 @@
 mod failover;
 mod formats;
 mod persistence;
+mod releases;
 mod replication;
 mod swapdb;
 mod values;

@@ -1,7 +1,10 @@
-//! `scripts/need.sh` and `scripts/run.sh --free` report missing programs before anything is built. The tests use fake
-//! programs in an otherwise empty PATH.
+//! Programs that a system may lack. `scripts/need.sh` and `scripts/run.sh --free` report missing programs before
+//! anything is built: the tests use fake programs in an otherwise empty PATH. Tests and scripts start only the programs
+//! that `scripts/programs.txt` lists.
 
 use super::package::empty_root;
+use super::shell;
+use std::collections::BTreeSet;
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -37,12 +40,13 @@ fn need(path: &Path, needs: &[&str]) -> (bool, String) {
 }
 
 #[test]
-fn rust_that_is_missing_or_too_old_is_said_first_and_where_to_get_it() {
+fn rust_that_is_missing_or_too_old_is_said_first_then_all_else_that_is_missing() {
     let oldest = env!("CARGO_PKG_RUST_VERSION");
     let none = path_with("need-none", &[("apt-get", "")]);
-    let (is_there, said) = need(&none, &["rust", "cc"]);
+    let (is_there, said) = need(&none, &["rust", "cc", "redis"]);
     assert!(!is_there && said.contains("cargo is missing") && said.contains(oldest), "{said}");
-    assert!(said.contains("cargo-web") && said.contains("rustup.rs") && !said.contains("missing: cc"), "{said}");
+    assert!(said.contains("cargo-web") && said.contains("bookworm-security") && said.contains("rustup.rs"), "{said}");
+    assert!(said.contains("install -y --no-install-recommends gcc libc6-dev redis-server"), "{said}");
 
     let old = path_with("need-old", &[("cargo", "cargo 1.63.0 (abc 2022-07-09)"), ("dnf", "")]);
     let (is_there, said) = need(&old, &["rust"]);
@@ -82,8 +86,9 @@ fn a_port_that_is_taken_is_said_before_the_build() {
 
     let plan = Command::new("make").args(["-n", "run", "PORT=6399"]).current_dir(ROOT).output().expect("make");
     let plan = String::from_utf8_lossy(&plan.stdout).into_owned();
-    let (asked, built) = (plan.find("--free"), plan.find("build --release"));
-    assert!(asked.is_some() && asked < built, "{plan}");
+    let built = plan.find("build --release").expect("make run builds");
+    let before = &plan[..built];
+    assert!(before.contains("--free") && before.contains("need.sh rust cc libclang redis bash"), "{plan}");
 }
 
 #[test]
@@ -99,4 +104,71 @@ fn installing_what_is_built_needs_no_rust() {
     let done = make.arg(format!("CARGO_TARGET_DIR={}", built.display())).output().expect("make");
     let plan = String::from_utf8_lossy(&done.stdout).into_owned();
     assert!(done.status.success() && plan.contains("install -m 755") && !plan.contains("no-such-cargo"), "{plan}");
+}
+
+/// Returns the shell commands of a Makefile. A name of make's, such as `$(CARGO)`, becomes a name of the shell's.
+fn recipes(makefile: &str) -> String {
+    let lines = makefile.lines().filter_map(|line| line.strip_prefix('\t'));
+    let script: String = lines.flat_map(|line| [line.trim_start_matches('@'), "\n"]).collect();
+    let mut shell = String::new();
+    for part in script.split("$$") {
+        let (mut depth, mut is_name) = (0, false);
+        for char in part.chars() {
+            match char {
+                '$' => is_name = true,
+                '(' if is_name => depth += 1,
+                ')' if is_name => depth -= 1,
+                _ if !is_name => {}
+                _ => continue,
+            }
+            if !is_name {
+                shell.push(char);
+            } else if depth == 0 && char == ')' {
+                shell.push_str("$NAME");
+                is_name = false;
+            }
+        }
+        shell.push('$');
+    }
+    shell
+}
+
+/// Returns the programs that Rust code starts by a literal name.
+fn programs_of_rust(text: &str) -> impl Iterator<Item = &str> {
+    text.split("Command::new(\"").skip(1).filter_map(|rest| rest.split('"').next())
+}
+
+/// On a minimal Debian 12, `make test` must pass with what `make` installs. `.ci/run` runs it so.
+#[test]
+fn tests_and_scripts_start_only_programs_that_the_list_names() {
+    let list = fs::read_to_string(format!("{ROOT}/scripts/programs.txt")).expect("the list");
+    let lines = list.lines().filter(|line| !line.starts_with('#'));
+    let listed: BTreeSet<&str> =
+        lines.filter_map(|line| Some(line.split_once(": ")?.1)).flat_map(|names| names.split(' ')).collect();
+
+    let tracked = Command::new("git").arg("ls-files").current_dir(ROOT).output().expect("git");
+    if !tracked.status.success() {
+        eprintln!("skipped: this is no git checkout");
+        return;
+    }
+    let files: Vec<_> = String::from_utf8_lossy(&tracked.stdout).lines().map(str::to_owned).collect();
+    let mut used: BTreeSet<(String, String)> = BTreeSet::new();
+    for file in files {
+        let Ok(text) = fs::read_to_string(Path::new(ROOT).join(&file)) else { continue };
+        let first = text.lines().next().unwrap_or_default();
+        let programs: BTreeSet<String> = match &*file {
+            "Makefile" => shell::programs(&recipes(&text)),
+            _ if file.ends_with(".rs") => programs_of_rust(&text).map(str::to_owned).collect(),
+            _ if first.starts_with("#!") && (first.ends_with("/sh") || first.ends_with(" bash")) => {
+                shell::programs(&text)
+            }
+            _ => continue,
+        };
+        used.extend(programs.into_iter().map(|program| (program, file.clone())));
+    }
+    let is_listed = |program: &str| listed.contains(program.rsplit('/').next().expect("a name"));
+    let missing: Vec<_> = used.iter().filter(|(program, _)| !is_listed(program)).collect();
+    assert!(missing.is_empty(), "scripts/programs.txt does not name: {missing:#?}");
+    let is_used = |name: &str| used.iter().any(|(program, _)| program.rsplit('/').next() == Some(name));
+    assert!(is_used("prlimit") && is_used("mktemp") && is_used("tar"), "nothing was found: {used:?}");
 }

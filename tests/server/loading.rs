@@ -58,6 +58,20 @@ fn a_wrong_value_of_a_setting_in_the_configuration_file_keeps_the_server_from_st
     }
 }
 
+#[test]
+fn a_second_loadmodule_is_named_in_the_log() {
+    const LINE: &str = "zeitset: the module is loaded already; remove the second 'loadmodule'";
+    let line = format!("loadmodule \"{}\"", module().display());
+    let log = Server::builder().config(&line).start_and_fail();
+    assert!(log.contains(LINE), "{log}");
+
+    let server = Server::builder().config("enable-module-command yes").start();
+    let mut c = server.client();
+    assert!(load(&mut c, "").starts_with("!ERR"));
+    assert!(server.log().contains(LINE), "{}", server.log());
+    c.script(&[("ZEXP.ADD k 1h a", "1")]);
+}
+
 /// The commands that the module replicates or calls. If one is missing, replicas and the AOF would silently differ.
 const NEEDED: [&str; 11] = [
     "DUMP",

@@ -265,11 +265,13 @@ fn a_copied_tag_is_removed_wherever_its_key_went_in_the_same_turn() {
     let (server, replica, mut c) = start_pair();
     c.run("ZADD o 5 x 6 y");
     sample(&mut c);
-    for following in FOLLOWING {
+    // The last case copies to another database.
+    let most = if c.copy_loses_the_database() { FOLLOWING.len() - 1 } else { FOLLOWING.len() };
+    for following in &FOLLOWING[..most] {
         for in_transaction in [false, true] {
             c.run("DEL t u v");
             let mut pipe = redis::pipe();
-            let calls = std::iter::once(&"ZUNIONSTORE t 2 k o").chain(following);
+            let calls = std::iter::once(&"ZUNIONSTORE t 2 k o").chain(following.iter());
             if in_transaction {
                 pipe.add_command(testkit::command("MULTI"));
             }

@@ -65,6 +65,16 @@ fn info_tells_the_longest_wait_of_all_queues() {
     assert!(wait(&mut c) >= 500_000);
     c.run("DEL c");
     assert_eq!(wait(&mut c), 0);
+    // No worker may claim these jobs, so none is late.
+    c.run(&format!("ZQ.PUSH held x GROUP acme AT {}ms", now - 500_000));
+    c.run(&format!("ZQ.PUSH paused x AT {}ms", now - 500_000));
+    c.run_all(["ZQ.HOLD held acme 1h", "ZQ.CONFIG paused PAUSED yes"]);
+    assert_eq!(wait(&mut c), 0);
+    c.run(&format!("ZQ.PUSH held x GROUP other AT {}ms", now - 100_000));
+    let seen = wait(&mut c);
+    assert!((100_000..160_000).contains(&seen), "{seen}");
+    c.run("ZQ.CONFIG paused PAUSED no");
+    assert!(wait(&mut c) >= 500_000);
 }
 
 #[test]

@@ -5,23 +5,44 @@
 mod fields;
 mod page;
 
-pub use page::page;
-
 use crate::Failure;
 use crate::server::Server;
 use axum::{Router, extract::State, http::header, response::IntoResponse, routing::get};
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The default number of queues that are shown individually.
 pub const QUEUES: usize = 200;
 
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
+/// The reason why `zeitset_up` was 0 in the latest page, or `None` if it was 1. The log gets a line when it changes.
+#[derive(Default)]
+pub struct Problem(Mutex<Option<String>>);
+
+impl Problem {
+    fn note(&self, now: Option<String>) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if *known != now {
+            match &now {
+                Some(why) => eprintln!("zeitset: zeitset_up is 0: {why}"),
+                None => eprintln!("zeitset: zeitset_up is 1 again"),
+            }
+            *known = now;
+        }
+    }
+}
+
+pub async fn page(server: &Server, queues: usize, problem: &Problem) -> String {
+    let (page, why) = page::page(server, queues).await;
+    problem.note(why);
+    page
+}
+
 pub async fn print(server: &Server, queues: usize) -> Result<(), Failure> {
-    let page = page(server, queues).await;
+    let (page, why) = page::page(server, queues).await;
     crate::ended::print(&page)?;
-    if page.contains("\nzeitset_up 1\n") { Ok(()) } else { Err("the server cannot be asked".into()) }
+    why.map_or(Ok(()), |why| Err(format!("zeitset_up is 0: {why}").into()))
 }
 
 pub async fn serve(server: Server, listen: SocketAddr, queues: usize) -> Result<(), Failure> {
@@ -32,12 +53,12 @@ pub async fn serve(server: Server, listen: SocketAddr, queues: usize) -> Result<
         );
     }
     println!("Metrics of {} at http://{}/metrics", server.address, listener.local_addr()?);
-    let scrape = |State(target): State<Arc<(Server, usize)>>| async move {
-        ([(header::CONTENT_TYPE, CONTENT_TYPE)], page(&target.0, target.1).await).into_response()
+    let scrape = move |State(target): State<Arc<(Server, Problem)>>| async move {
+        ([(header::CONTENT_TYPE, CONTENT_TYPE)], page(&target.0, queues, &target.1).await).into_response()
     };
     let router = Router::new()
         .route("/metrics", get(scrape))
         .route("/", get(|| async { "Metrics are at /metrics\n" }))
-        .with_state(Arc::new((server, queues)));
+        .with_state(Arc::new((server, Problem::default())));
     crate::ended::serve(listener, router).await
 }

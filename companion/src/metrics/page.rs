@@ -7,24 +7,26 @@ use crate::watch::{Watch, refresh, reply_text};
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write;
 
-/// Returns all metrics. If the server does not answer, `zeitset_up` is 0.
-pub async fn page(server: &Server, queues: usize) -> String {
+/// Returns all metrics. If `zeitset_up` is 0, also returns the reason.
+pub async fn page(server: &Server, queues: usize) -> (String, Option<String>) {
+    const UP: (&str, &str) = ("zeitset_up", "1 if the server answers and has the module");
     let mut page = Page::default();
     let info = match server.one(&sections()).await {
         Ok(info) => Info::read(&reply_text(&info)),
-        Err(_) => {
-            page.gauge("zeitset_up", "1 if the server answers and has the module", 0.0);
-            return page.text;
+        Err(error) => {
+            page.gauge(UP.0, UP.1, 0.0);
+            return (page.text, Some(server.why(&error)));
         }
     };
-    page.gauge("zeitset_up", "1 if the server answers and has the module", f64::from(u8::from(info.has_module())));
+    page.gauge(UP.0, UP.1, f64::from(u8::from(info.has_module())));
     page.module(&info);
     page.server(&info);
     page.commands(&info);
     if info.has_module() && queues > 0 {
         page.queues(server, queues).await;
     }
-    page.text
+    let problem = (!info.has_module()).then(|| format!("{}: the server has not loaded the module", server.address));
+    (page.text, problem)
 }
 
 fn sections() -> Vec<&'static [u8]> {
@@ -131,7 +133,7 @@ impl Page {
                 self.sample("zeitset_queue_jobs", &labels, watched.queue.count(state) as f64);
             }
         }
-        self.head("zeitset_queue_oldest_wait_seconds", Kind::Gauge, "How long the longest ready job has been ready");
+        self.head("zeitset_queue_oldest_wait_seconds", Kind::Gauge, "How long the oldest job has waited for a claim");
         for (name, watched) in &queues {
             let wait = watched.queue.wait_ms(watched.at_us / 1000).unwrap_or_default();
             self.sample("zeitset_queue_oldest_wait_seconds", &[("queue", name)], scaled(wait as f64, 1e-3));

@@ -19,7 +19,7 @@ pub use queue::{COUNTERS, Counts, Queue};
 
 use crate::Failure;
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, ConnectionAddr, IntoConnectionInfo, Pipeline};
+use redis::{AsyncConnectionConfig, Client, ConnectionAddr, ErrorKind, IntoConnectionInfo, Pipeline};
 use redis::{RedisError, RedisResult, TlsCertificates, Value};
 use std::time::Duration;
 use tokio::sync::Mutex;
@@ -88,6 +88,28 @@ impl Server {
             AsyncConnectionConfig::new().set_connection_timeout(Some(PATIENCE)).set_response_timeout(Some(PATIENCE));
         let open = self.client.get_multiplexed_async_connection_with_config(&config).await?;
         Ok(connection.insert(open).clone())
+    }
+}
+
+impl Server {
+    /// Returns the reason of a failed request, for an operator: the address, the error, and its usual cause.
+    pub fn why(&self, error: &RedisError) -> String {
+        let uses_tls = matches!(self.client.get_connection_info().addr(), ConnectionAddr::TcpTls { .. });
+        let text = message(error);
+        let cause = if error.kind() == ErrorKind::AuthenticationFailed || text.starts_with("NOAUTH") {
+            ": the user name or the password is missing or wrong"
+        } else if error.is_connection_refusal() {
+            ": no server listens there"
+        } else if error.is_connection_dropped() && !uses_tls {
+            ": if the server requires TLS, its address begins with rediss://"
+        } else if error.is_timeout() && uses_tls {
+            ": if the server does not use TLS, its address begins with redis://"
+        } else if text.starts_with("NOPERM") {
+            ": docs/operations.md has an ACL line for this program"
+        } else {
+            ""
+        };
+        format!("{}: {text}{cause}", self.address)
     }
 }
 

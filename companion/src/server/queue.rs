@@ -43,7 +43,7 @@ pub struct Queue {
     pub claimed: u64,
     pub dead: u64,
     pub counters: Counts,
-    /// The due time of the job that has been ready longest, Unix ms.
+    /// Since when the oldest job has waited for a claim, Unix ms.
     pub oldest_ready_ms: Option<u64>,
     pub is_paused: bool,
     /// All other fields: the settings, and fields that newer versions of the module add.
@@ -97,7 +97,7 @@ impl Queue {
         self.others.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
     }
 
-    /// Returns how long the longest waiting job has been ready.
+    /// Returns how long the oldest job has waited for a claim.
     pub fn wait_ms(&self, now_ms: u64) -> Option<u64> {
         self.oldest_ready_ms.map(|due| now_ms.saturating_sub(due))
     }

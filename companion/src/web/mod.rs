@@ -59,6 +59,7 @@ pub struct App {
     /// The token that every HTML form of the page sends. Other sites do not know the token.
     token: String,
     port: u16,
+    metrics: metrics::Problem,
 }
 
 #[derive(Default)]
@@ -105,7 +106,14 @@ pub async fn serve(server: Server, settings: Settings) -> Result<(), Failure> {
     let token = token.iter().map(|byte| format!("{byte:02x}")).collect();
     let mode = if settings.write { "with actions" } else { "read-only" };
     println!("{} at http://{address}/ ({mode})", server.address);
-    let app = Arc::new(App { server, settings, seen: RwLock::default(), token, port: address.port() });
+    let app = Arc::new(App {
+        server,
+        settings,
+        seen: RwLock::default(),
+        token,
+        port: address.port(),
+        metrics: Default::default(),
+    });
     tokio::spawn(sample(app.clone()));
     crate::ended::serve(listener, router(app)).await
 }
@@ -141,7 +149,10 @@ async fn asset(kind: &'static str, text: &'static str) -> impl IntoResponse {
 }
 
 async fn scrape(State(app): Shared) -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], metrics::page(&app.server, app.settings.queues).await)
+    (
+        [(header::CONTENT_TYPE, metrics::CONTENT_TYPE)],
+        metrics::page(&app.server, app.settings.queues, &app.metrics).await,
+    )
 }
 
 /// Samples the server at every interval, until the program ends.

@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Output, Stdio};
+use testkit::{Signal, signal};
 
 pub fn companion(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_zeitset"));
@@ -32,8 +33,7 @@ impl Running {
     /// Sends SIGTERM, and waits until the program has ended.
     #[track_caller]
     pub fn terminate(&mut self) {
-        let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &pid]).status().is_ok_and(|status| status.success()));
+        signal(&self.child, Signal::TERM);
         super::eventually("it ends", || self.child.try_wait().is_ok_and(|status| status.is_some()));
     }
 

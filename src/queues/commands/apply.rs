@@ -5,8 +5,8 @@
 //! Zeitset 0.3 sent words ([`crate::queues::words`]), which are still read.
 //!
 //! A client can also replay an AOF file, so clients may send this command. Like RESTORE, the command bypasses the
-//! checks of other commands, and needs the rights of RESTORE. An effect that does not fit the queue changes nothing. The
-//! reply is the number of effects that fit.
+//! checks of other commands, and needs the rights of RESTORE. An effect that does not fit the queue changes nothing.
+//! The reply is the number of effects that fit.
 //!
 //! What a master or an AOF file sends never gets an error, because nobody would see it. Effects that cannot be read, or
 //! that do not fit, are counted and logged.

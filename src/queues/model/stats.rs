@@ -75,7 +75,7 @@ pub struct Stats {
     pub dead: u64,
     /// The counters. They include all leases that have expired up to `now`.
     pub totals: Counters,
-    /// The earliest due time of a ready job.
+    /// [`Queue::waits`], if that time has come.
     pub oldest_ready: Option<Millis>,
 }
 
@@ -87,13 +87,7 @@ impl Queue {
         totals.expired_leases = totals.expired_leases.saturating_add(expired(&TreeId::OF_LEASES));
         totals.missed = totals.missed.saturating_add(expired(&[TreeId::ClaimedRecurring]));
         let [ready, delayed, claimed, dead] = State::ALL.map(|state| self.count(now, state));
-        Stats { ready, delayed, claimed, dead, totals, oldest_ready: self.oldest_ready(now) }
-    }
-
-    /// Returns the earliest due time of the jobs that are ready at `now`.
-    fn oldest_ready(&self, now: Millis) -> Option<Millis> {
-        let firsts = self.parts(None, State::Ready).filter_map(|(tree, part)| Some((tree.first()?.0.0, part)));
-        firsts.filter(|&(time, part)| part == Part::All || time <= now).map(|(time, _)| time).min()
+        Stats { ready, delayed, claimed, dead, totals, oldest_ready: self.waits().filter(|&time| time <= now) }
     }
 
     /// Returns the number of jobs in each stored state: ready, delayed, claimed, spent, dead. A stored state changes
@@ -110,9 +104,15 @@ impl Queue {
         ]
     }
 
-    /// Returns the earliest due time of all jobs that are or will be ready. The due time of a claimed job is the time
-    /// at which the job is due again. O(log n).
-    pub fn first_due(&self) -> Option<Millis> {
-        self.oldest_ready(NEVER)
+    /// Returns the time from which on a job waits, or will wait, for a claim: its due time, or the time at which its
+    /// group allows claims (ZQ.HOLD, GROUPCONCURRENCY, GROUPRATE, ORDERED) if that is later. Returns `None` if the queue
+    /// is paused, or no job will wait without a command. CONCURRENCY and RATE have no influence: if they hold the queue
+    /// back, its jobs wait. O(log n).
+    pub fn waits(&self) -> Option<Millis> {
+        let time = match &self.groups {
+            Some(groups) => groups.waits(),
+            None => self.first_due(&self.roots),
+        };
+        (time != NEVER && !self.settings.paused).then_some(time)
     }
 }

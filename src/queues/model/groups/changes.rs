@@ -1,5 +1,6 @@
 //! Changes of groups: jobs are added and removed, claims take units, settings change.
 
+use super::times::Times;
 use super::{FORGOTTEN_AT_ONCE, FORGOTTEN_BY_USE, Group, Groups, SETTLED_AT_ONCE};
 use crate::base::chunks::{Chunks, NIL};
 use crate::queues::model::items::Member;
@@ -23,10 +24,8 @@ impl Groups {
             roots: Roots::EMPTY,
             jobs: 0,
             node: JobNode::new((0, 0, 0)),
-            opens: NEVER,
-            ready: NEVER,
-            least_opens: NEVER,
-            least_ready: NEVER,
+            times: Times::NEVER,
+            least: Times::NEVER,
             log: RateLog::default(),
             held_until: 0,
         });
@@ -309,7 +308,7 @@ impl Queue {
             if group != groups.nameless && self.order() != old.order() {
                 self.rerank(groups.table[group].roots, self.order());
             }
-            (groups.table[group].ready, groups.table[group].opens) = self.times_of(&groups, group);
+            groups.table[group].times = self.times_of(&groups, group);
         }
         if !concerned.is_empty() {
             tree::rerank(&mut groups.table, groups.ring, ServingOrder::default());

@@ -63,6 +63,7 @@ use crate::base::chunks::{Chunks, NIL};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use table::GroupTable;
+use times::Times;
 
 /// One claim, or one run of the upkeep, updates the unit logs of at most this number of groups ([`RateLog::settle`]).
 /// Later claims and runs update the other logs.
@@ -105,13 +106,9 @@ pub(super) struct Group {
     /// The group's node in the tree of groups with jobs ([`ring`]). Groups take turns in the order of their `seq`. An
     /// idle group does not use its node.
     node: JobNode,
-    /// The earliest time at which a claim can get a job of this group.
-    opens: Millis,
-    /// The earliest time at which a job of this group is ready.
-    ready: Millis,
-    /// The earliest time at which a claim can get a job from a group in the subtree of this node.
-    least_opens: Millis,
-    least_ready: Millis,
+    times: Times,
+    /// The earliest times of the groups in the subtree of this node.
+    least: Times,
     log: RateLog,
     /// No claim gets a job of this group before this time. 0: the group is not held.
     held_until: Millis,

@@ -1,12 +1,13 @@
-//! The ring: a tree of the groups with jobs, in the order of their turns. Each group also stores two times of its
-//! subtree: the earliest time at which a claim can get a job, and the earliest time at which a job is ready.
+//! The ring: a tree of the groups with jobs, in the order of their turns. Each group also stores the earliest times of
+//! its subtree ([`Times`]).
 
+use super::times::Times;
 use super::{Group, Groups};
 use crate::base::chunks::NIL;
+use crate::queues::model::Millis;
 use crate::queues::model::node::{JobNode, key};
 use crate::queues::model::query::ByTime;
 use crate::queues::model::tree::{self, Item, Items, ServingOrder};
-use crate::queues::model::{Millis, NEVER};
 
 impl Item for Group {
     const SERVED: bool = false;
@@ -20,16 +21,10 @@ impl Item for Group {
     }
 
     fn gather(items: &mut impl Items<Group>, root: u32) -> bool {
-        let Group { opens, ready, ref node, .. } = items[root];
+        let Group { times, ref node, .. } = items[root];
         let children = [node.links.left, node.links.right].into_iter().filter(|&child| child != NIL);
-        let least = children.fold((opens, ready), |least, child| {
-            let child = &items[child];
-            (least.0.min(child.least_opens), least.1.min(child.least_ready))
-        });
-        let it = &mut items[root];
-        let known = (it.least_opens, it.least_ready);
-        (it.least_opens, it.least_ready) = least;
-        least != known
+        let least = children.fold(times, |least, child| least.min(items[child].least));
+        std::mem::replace(&mut items[root].least, least) != least
     }
 }
 
@@ -50,54 +45,55 @@ impl Groups {
         self.ring = tree::insert(&mut self.table, self.ring, group, ServingOrder::default());
     }
 
-    pub(super) fn set_times(&mut self, group: u32, (ready, opens): (Millis, Millis)) {
-        let it = &mut self.table[group];
-        if (it.ready, it.opens) != (ready, opens) {
-            (it.ready, it.opens) = (ready, opens);
+    pub(super) fn set_times(&mut self, group: u32, times: Times) {
+        if std::mem::replace(&mut self.table[group].times, times) != times {
             let wanted = key(&self.table[group].node);
             tree::changed(&mut self.table, self.ring, group, wanted);
         }
     }
 
-    /// Returns the earliest time at which a claim can get a job of any group, or [`NEVER`].
+    /// Returns the earliest times of all groups with jobs.
+    fn least(&self) -> Times {
+        if self.ring == NIL { Times::NEVER } else { self.table[self.ring].least }
+    }
+
+    /// Returns the earliest time at which a claim can get a job of any group.
     pub(in crate::queues::model) fn opens(&self) -> Millis {
-        if self.ring == NIL { NEVER } else { self.table[self.ring].least_opens }
+        self.least().opens
+    }
+
+    /// Returns the earliest time from which on a job of any group waits for a claim.
+    pub(in crate::queues::model) fn waits(&self) -> Millis {
+        self.least().waits
     }
 
     /// Returns the first group that is open at `now`, or `NIL`. O(log n).
     pub(super) fn turn(&self, now: Millis) -> u32 {
-        self.first_from(self.ring, None, now, |group| (group.least_opens, group.opens))
+        self.first_from(self.ring, None, now, |times| times.opens)
     }
 
     /// Returns the first group after `turn` that has a ready job at `now`, or `NIL`. O(log n).
     pub(super) fn next_ready(&self, turn: Option<u64>, now: Millis) -> u32 {
-        self.first_from(self.ring, turn, now, |group| (group.least_ready, group.ready))
+        self.first_from(self.ring, turn, now, |times| times.ready)
     }
 
-    /// Searches the subtree with the root `root`. Returns the first group whose turn comes after `behind` and whose own
-    /// time is at most `now`, or `NIL`. `times` returns two times of a group: the earliest time in the group's subtree,
-    /// and the group's own time.
-    fn first_from(
-        &self,
-        root: u32,
-        behind: Option<u64>,
-        now: Millis,
-        times: impl Fn(&Group) -> (Millis, Millis) + Copy,
-    ) -> u32 {
-        if root == NIL || times(&self.table[root]).0 > now {
+    /// Searches the subtree with the root `root`. Returns the first group whose turn comes after `behind` and whose
+    /// `time` is at most `now`, or `NIL`.
+    fn first_from(&self, root: u32, behind: Option<u64>, now: Millis, time: impl Fn(&Times) -> Millis + Copy) -> u32 {
+        if root == NIL || time(&self.table[root].least) > now {
             return NIL;
         }
         let JobNode { seq, links, .. } = self.table[root].node;
         if behind.is_none_or(|behind| seq > behind) {
-            let found = self.first_from(links.left, behind, now, times);
+            let found = self.first_from(links.left, behind, now, time);
             if found != NIL {
                 return found;
             }
-            if times(&self.table[root]).1 <= now {
+            if time(&self.table[root].times) <= now {
                 return root;
             }
         }
-        self.first_from(links.right, behind, now, times)
+        self.first_from(links.right, behind, now, time)
     }
 
     pub(in crate::queues::model) fn with_jobs(&self) -> usize {

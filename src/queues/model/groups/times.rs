@@ -1,4 +1,5 @@
-//! Two times of a group: when the group has a ready job, and when a claim can get a job of the group.
+//! The times of a group: when the group has a ready job, when a claim can get a job of the group, and since when a job
+//! waits for that claim.
 
 use super::Groups;
 use crate::base::chunks::NIL;
@@ -12,27 +13,50 @@ thread_local! {
     pub(in crate::queues::model) static WORKED_OUT: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
+/// Times of a group, each [`NEVER`] if only a command can bring it about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Times {
+    /// The earliest time at which a job of the group is ready. 0 if the group has a job in [`TreeId::Ready`].
+    pub ready: Millis,
+    /// The earliest time at which a claim can get a job of the group. It is later than `ready` if, for example, the
+    /// group is held.
+    pub opens: Millis,
+    /// The time from which on the group's oldest ready job waits for a claim: its due time, or `opens` if that is later.
+    pub waits: Millis,
+}
+
+impl Times {
+    pub const NEVER: Times = Times { ready: NEVER, opens: NEVER, waits: NEVER };
+
+    pub fn min(self, other: Times) -> Times {
+        let Times { ready, opens, waits } = self;
+        Times { ready: ready.min(other.ready), opens: opens.min(other.opens), waits: waits.min(other.waits) }
+    }
+}
+
 impl Queue {
-    /// Returns the first time at which the group with these roots has a ready job, or [`NEVER`]. Returns 0 if the group
-    /// has a job in [`TreeId::Ready`].
-    pub(in crate::queues::model) fn ready_from(&self, roots: &Roots) -> Millis {
-        if roots[TreeId::Ready] != NIL {
-            return 0;
-        }
+    /// Returns the earliest due time of the jobs that are or will be ready without a command, or [`NEVER`]. The due time
+    /// of a claimed job is the time at which the job is due again.
+    pub(in crate::queues::model) fn first_due(&self, roots: &Roots) -> Millis {
         let times = parts(State::Ready).iter().filter_map(|&(id, _)| self.first_time(Some(roots), id));
         times.min().unwrap_or(NEVER)
     }
 
-    /// Returns two times of a group: when it first has a ready job, and when a claim can first get a job of the group.
-    /// The second time is later if, for example, the group is held.
-    pub(super) fn times_of(&self, groups: &Groups, group: u32) -> (Millis, Millis) {
+    /// Returns the first time at which the group with these roots has a ready job, or [`NEVER`]. Returns 0 if the group
+    /// has a job in [`TreeId::Ready`].
+    pub(in crate::queues::model) fn ready_from(&self, roots: &Roots) -> Millis {
+        if roots[TreeId::Ready] == NIL { self.first_due(roots) } else { 0 }
+    }
+
+    pub(super) fn times_of(&self, groups: &Groups, group: u32) -> Times {
         #[cfg(test)]
         WORKED_OUT.set(WORKED_OUT.get() + 1);
         let (settings, roots, group) = (&self.settings, groups.roots_of(group, &self.roots), &groups.table[group]);
-        let ready = self.ready_from(roots);
-        if ready == NEVER {
-            return (NEVER, NEVER);
+        let due = self.first_due(roots);
+        if due == NEVER {
+            return Times::NEVER;
         }
+        let ready = if roots[TreeId::Ready] == NIL { due } else { 0 };
         let mut opens = ready;
         if settings.ordered {
             opens = match self.head(roots) {
@@ -53,7 +77,8 @@ impl Queue {
         if let Some(rate) = settings.group_rate {
             opens = opens.max(group.log.opens_at(rate, 0));
         }
-        (ready, opens.max(group.held_until))
+        let opens = opens.max(group.held_until);
+        Times { ready, opens, waits: due.max(opens) }
     }
 
     /// Returns the head of a group, or `NIL`. The head is the job with the lowest push number. Ignores dead letters,

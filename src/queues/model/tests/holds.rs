@@ -150,3 +150,20 @@ fn a_hold_lasts_longer_when_the_clock_steps_back() {
     assert!(pair.hold(100, "a", 150));
     assert_eq!((pair.primary.claimable(60), pair.primary.next_wake(60)), (0, Some(150)));
 }
+
+#[test]
+fn a_job_of_a_held_group_or_a_paused_queue_waits_for_no_claim() {
+    let mut pair = Pair::new();
+    job(&mut pair, 5, "a", "held");
+    assert!(pair.hold(5, "held", 100));
+    job(&mut pair, 8, "b", "open");
+    let oldest = |pair: &Pair, now| pair.primary.stats(now).oldest_ready;
+    assert_eq!(oldest(&pair, 20), Some(8), "the held job, which is older, does not hide it");
+    pair.take(20, 200, "b");
+    assert_eq!(oldest(&pair, 99), None);
+    assert_eq!(oldest(&pair, 101), Some(100), "it waits from the end of the hold on");
+    assert!(pair.hold(101, "held", 0));
+    assert_eq!(oldest(&pair, 101), Some(5));
+    pair.configure(101, |s| s.paused = true);
+    assert_eq!((oldest(&pair, 101), pair.primary.waits()), (None, None));
+}

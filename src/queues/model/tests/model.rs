@@ -479,15 +479,30 @@ impl Model {
         most
     }
 
-    pub fn next_wake(&self, now: u64) -> Option<u64> {
+    /// Lists all times at which a claim can become possible, in order.
+    fn moments(&self) -> Vec<u64> {
         let jobs = self.jobs.iter().flat_map(|j| [j.time, j.back(&self.settings).unwrap_or(0)]);
         let of_groups = self.group_units.iter().map(|(_, back)| *back);
         let of_groups = of_groups.chain(self.holds.values().copied());
         let mut moments: Vec<u64> = jobs.chain(self.units.iter().copied()).chain(of_groups).collect();
-        moments.retain(|&t| t > now);
-        moments.push(now);
         moments.sort_unstable();
-        let next = moments.into_iter().find(|&t| self.openings(t) > 0)?;
+        moments
+    }
+
+    /// Returns since when a job has waited for a claim.
+    pub fn waits(&self, now: u64) -> Option<u64> {
+        let ready: Vec<_> = self.peek(now, State::Ready);
+        let times = self.ring.iter().filter(|_| !self.settings.paused).filter_map(|group| {
+            let due = ready.iter().filter(|j| j.group == *group).map(|j| j.due(now, &self.settings)).min()?;
+            let mut moments = std::iter::once(0).chain(self.moments());
+            Some(due.max(moments.find(|&t| self.next_of(group, t).is_some())?))
+        });
+        times.min().filter(|&time| time <= now)
+    }
+
+    pub fn next_wake(&self, now: u64) -> Option<u64> {
+        let moments = std::iter::once(now).chain(self.moments().into_iter().filter(|&t| t > now));
+        let next = { moments }.find(|&t| self.openings(t) > 0)?;
         Some(if next == now && self.is_next_expired(now) { now + 1 } else { next })
     }
 

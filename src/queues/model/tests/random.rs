@@ -446,8 +446,7 @@ impl Run {
                 }
             }
         }
-        let oldest = model.peek(now, State::Ready).iter().map(|j| j.due(now, &model.settings)).min();
-        assert_eq!(stats.oldest_ready, oldest);
+        assert_eq!(stats.oldest_ready, model.waits(now));
         assert_eq!(
             stats.totals,
             Counters { expired_leases: model.expired(now), missed: model.missed(now), ..model.counters }
