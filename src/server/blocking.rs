@@ -88,7 +88,7 @@ lazy_static! {
 }
 
 /// The client whose time-out callback runs now. On Redis 7.0, the module serves a blocked client in this callback.
-static SERVED: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+static SERVED_CLIENT: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
 fn wakes_by_name() -> bool {
     has_api!(RedisModule_BlockClientOnKeysWithFlags)
@@ -173,10 +173,10 @@ unsafe extern "C" fn before_sleep(ctx: *mut RedisModuleCtx, _event: RedisModuleE
         let Some(woken) = BLOCKED.with(&holder, |clients| clients.blocked.get(&wait).copied()) else { continue };
         // SAFETY: the client is blocked, so its data still exist. The `Context` above serves only as proof of the lock.
         if unsafe { (woken.is_servable)(ctx, wait) } {
-            SERVED.store(wait, Ordering::Relaxed);
+            SERVED_CLIENT.store(wait, Ordering::Relaxed);
             // SAFETY: as above. The server calls `time_out` now.
             unsafe { api!(RedisModule_UnblockClient(woken.client, null_mut())) };
-            SERVED.store(null_mut(), Ordering::Relaxed);
+            SERVED_CLIENT.store(null_mut(), Ordering::Relaxed);
         }
     }
     authority::end_iteration(&holder);
@@ -227,7 +227,7 @@ unsafe extern "C" fn time_out<W: Wait>(ctx: *mut RedisModuleCtx, _: *mut *mut Re
     let is_woken = BLOCKED.with(&holder, |clients| clients.woken.contains(&wait));
     // Redis 7.0: the client was woken before its time-out, so it is checked first.
     // SAFETY: these are the client's data and context.
-    let is_served = SERVED.load(Ordering::Relaxed) == wait || is_woken && unsafe { is_servable::<W>(ctx, wait) };
+    let is_served = SERVED_CLIENT.load(Ordering::Relaxed) == wait || is_woken && unsafe { is_servable::<W>(ctx, wait) };
     // SAFETY: as above.
     unsafe { reply(ctx, wait, if is_served { W::serve } else { W::time_out }) }
 }

@@ -28,6 +28,9 @@ pub struct Spec {
 pub enum Keys {
     None,
     First(Access),
+    /// The first argument, of a command that carries effects. The server passes the command to the module whatever the
+    /// number of arguments is, so that the module counts what it cannot read.
+    OfEffects(Access),
     /// `numkeys key [key ...]`, from the first argument on.
     Counted(Access),
     /// `destination numkeys key [key ...]`. The result is stored in the destination.
@@ -51,7 +54,7 @@ impl Keys {
         let counted = |at, access| KeySpec { at, access, is_counted: true };
         let specs = match self {
             Keys::None => [None, None],
-            Keys::First(access) => [Some(one(access)), None],
+            Keys::First(access) | Keys::OfEffects(access) => [Some(one(access)), None],
             Keys::Counted(access) => [Some(counted(0, access)), None],
             Keys::Stored { stored, counted: access } => [Some(one(stored)), Some(counted(1, access))],
         };
@@ -302,7 +305,7 @@ pub fn register(ctx: &Context, table: &[Command], extra: Option<&'static str>) -
 fn register_one(ctx: &Context, command: &Command, extra: Option<&'static str>) -> Option<()> {
     let spec = command.spec;
     // Only a key that is the first argument is at a fixed position. The server describes ZUNIONSTORE in the same way.
-    let is_first = c_int::from(matches!(spec.keys, Keys::First(_) | Keys::Stored { .. }));
+    let is_first = c_int::from(matches!(spec.keys, Keys::First(_) | Keys::OfEffects(_) | Keys::Stored { .. }));
     let flags = flags(spec);
     // SAFETY: the context is that of the module's loading. The strings are NUL-terminated constants.
     let status = unsafe {
@@ -363,6 +366,9 @@ fn is_ok(status: c_int) -> Option<()> {
 
 /// Returns the number of arguments including the command's name. If the number varies, returns the negative minimum.
 fn arity(spec: &Spec) -> c_int {
+    if matches!(spec.keys, Keys::OfEffects(_)) {
+        return -1;
+    }
     let least = 1 + spec.arguments.iter().map(Arg::least).sum::<c_int>();
     if spec.arguments.iter().any(Arg::varies) { -least } else { least }
 }

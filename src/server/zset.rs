@@ -132,11 +132,11 @@ impl ScoreRange<'_> {
 
     /// Whether the range has more than `count` members. Does not read them.
     pub fn has_more_than(self, count: usize) -> bool {
-        self.pass(count).here_is_some()
+        self.skip_first(count).here_is_some()
     }
 
     /// Skips `count` members without reading them.
-    pub fn pass(mut self, count: usize) -> Self {
+    pub fn skip_first(mut self, count: usize) -> Self {
         if self.here_is_some() {
             // SAFETY: the handle is open and its iterator is at an element. At the last element, the iterator stays
             // there and the call returns 0.

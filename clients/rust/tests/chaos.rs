@@ -7,7 +7,7 @@ use super::support::{BREAK, DELAY, GARBAGE, PASS, Proxy, connect, until};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use testkit::{PATIENCE, Server};
+use testkit::{PATIENCE, Server, Signal, signal_pid};
 use zeitset_client::{Event, Job, Queue, Retry, Worker};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -124,11 +124,10 @@ async fn no_fault_loses_a_job_or_acknowledges_undone_work() {
                 proxy.follow(&server);
             }
             1 => {
-                let pid = server.client().info("server")["process_id"].clone();
-                let signal = |name: &str| std::process::Command::new("kill").args([name, &pid]).status().expect("kill");
-                assert!(signal("-STOP").success());
+                let pid = server.client().info("server")["process_id"].parse().expect("a number");
+                signal_pid(pid, Signal::STOP);
                 tokio::time::sleep(Duration::from_millis(random.below(2500))).await;
-                assert!(signal("-CONT").success());
+                signal_pid(pid, Signal::CONT);
             }
             2 => {
                 let mut redis = server.client();

@@ -129,23 +129,4 @@ impl Queue {
             State::Delayed | State::Claimed => (last != 0).then_some(last),
         }
     }
-
-    /// Returns how many more jobs MAXLEN allows. Dead letters do not count. Pushes that wait behind a job (AGAIN)
-    /// count. O(log n).
-    pub(super) fn room(&self, at: Millis) -> u64 {
-        match self.settings.maxlen {
-            0 => u64::MAX,
-            most => most.saturating_sub(self.jobs_that_count(at)),
-        }
-    }
-
-    /// Whether the queue has more jobs than MAXLEN, which was lowered.
-    pub(super) fn is_overfull(&self, at: Millis) -> bool {
-        self.settings.maxlen > 0 && self.jobs_that_count(at) > self.settings.maxlen
-    }
-
-    /// Returns the number of jobs that MAXLEN counts.
-    fn jobs_that_count(&self, at: Millis) -> u64 {
-        (self.len() + self.followers.len()) as u64 - self.count(at, State::Dead)
-    }
 }

@@ -79,7 +79,7 @@ impl Queue {
     }
 
     /// Whether the next job to serve has expired. A claim must drop this job before it gets another one. O(log n).
-    pub fn is_held_up(&self, now: Millis) -> bool {
+    pub fn is_next_expired(&self, now: Millis) -> bool {
         let slot = if self.has_expired(now) { self.best_ready(now) } else { NIL };
         slot != NIL && self.is_expired(slot, now)
     }
@@ -135,6 +135,6 @@ impl Queue {
 
     fn expire(&mut self, slot: u32, at: Millis, sink: &mut impl FnMut(&Effect<'_>)) {
         let again = self.jobs[slot].recurrence().map(|recurrence| recurrence.next(at));
-        self.carry_out(slot, at, JobChange::Expire { again }, sink);
+        self.carry_out(slot, at, JobChange::Expire { next_due: again }, sink);
     }
 }

@@ -468,12 +468,12 @@ impl Run {
             let mut clean = self.pair.primary.clone();
             let mut replica = self.pair.replica.clone();
             let mut done = 0;
-            while clean.has_to_clean_up(now) {
+            while clean.needs_upkeep(now) {
                 let before = done;
-                done += clean.clean_up(now, |effect| assert!(replica.apply(effect)));
+                done += clean.run_upkeep(now, |effect| assert!(replica.apply(effect)));
                 assert!(done > before);
             }
-            assert_eq!(clean.clean_up(now, |_| panic!("there is nothing to do")), 0);
+            assert_eq!(clean.run_upkeep(now, |_| panic!("there is nothing to do")), 0);
             assert!(clean.next_upkeep(now, now).is_none_or(|next| next > now));
             clean.check();
             assert_eq!(encoded(&clean), encoded(&replica), "the replica agrees");
