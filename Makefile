@@ -57,6 +57,7 @@ test: need
 	$(CARGO) build --locked
 	$(CARGO) test --locked -p zeitset -p zeitset-testkit
 	$(CARGO) test --locked -p zeitset-companion
+	$(CARGO) test --locked -p zeitset-client --all-features
 
 ## make bench      compare all commands with their rivals; results into docs/benchmarks (CELL=libredis_cell.so: redis-cell, too; SERVERS="...": also on these)
 bench: need
@@ -77,10 +78,11 @@ bench: need
 bench-instructions: need
 	CARGO="$(CARGO)" scripts/instructions.sh "$(TARGET_DIR)/instructions" docs/benchmarks/instructions.md $(SERVERS)
 
-## make bench-clients  compare the libraries' workers with arq, RQ and BullMQ, and measure limits with units ahead, into docs/benchmarks
+## make bench-clients  compare the libraries' workers with arq, RQ and BullMQ, and Celery's brokers; measure limits with units ahead; into docs/benchmarks
 bench-clients: need build
 	clients/bench/run.sh "$(MODULE)" "$(TARGET_DIR)/bench-clients" docs/benchmarks/workers.md
 	clients/bench/ahead.sh "$(MODULE)" "$(TARGET_DIR)/bench-clients/ahead" docs/benchmarks/ahead.md
+	clients/bench/celery.sh "$(MODULE)" "$(TARGET_DIR)/bench-clients/celery" >docs/benchmarks/celery.md
 
 ## make test-matrix integration tests on other Redis and Valkey servers, which are not installed (see scripts/matrix.sh)
 test-matrix: need-build
@@ -136,8 +138,10 @@ lint: need-build
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --all-targets -p zeitset -p zeitset-testkit -p zeitset-benches -- -D warnings
 	$(CARGO) clippy --locked --all-targets -p zeitset-companion -- -D warnings
+	$(CARGO) clippy --locked --all-targets -p zeitset-client -p zeitset-examples --all-features -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --document-private-items -p zeitset -p zeitset-testkit
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --document-private-items -p zeitset-companion
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --all-features -p zeitset-client
 	for script in $$(git grep -n '^#!/bin/sh$$' | sed -n 's/:1:.*//p'); do sh -n "$$script" || exit 1; done
 	for script in $$(git grep -n '^#!/usr/bin/env bash$$' | sed -n 's/:1:.*//p'); do bash -n "$$script" || exit 1; done
 	scripts/words.sh

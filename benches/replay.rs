@@ -17,7 +17,7 @@ use std::time::Instant;
 #[path = "../src/limits/model/mod.rs"]
 mod model;
 
-#[allow(dead_code, unused_imports, clippy::all)]
+#[allow(dead_code, unused_imports, unused_macros, clippy::all)]
 #[path = "../src/base/mod.rs"]
 mod base;
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # clients/node: packs the library, installs it into an empty folder, runs the code of its README and of the recipes, and
-# runs its tests.
+# runs its tests. On newer Node.js versions, which npm brings, it runs the tests of the boundary to Redis.
 #
 # usage: clients-node.sh MODULE OUT. With CHAOS_SECONDS, it runs only the test `chaos`, for that long. It exits with 77
 # if the machine lacks a needed program.
@@ -49,4 +49,24 @@ README_FOLDER="$OUT/empty" node --test build/test/readme.test.js
 # The test of the README has already run.
 rm build/test/readme.test.js
 node --test --test-concurrency=2 "build/test/${CLIENT_TESTS:-}"*.test.js
-[ -n "${CLIENT_TESTS:-}" ] || node build/test/chaos.js
+[ -z "${CLIENT_TESTS:-}" ] || exit 0
+node build/test/chaos.js
+
+declare -A runs=()
+for version in 22 24; do
+    [ "$(node -p 'process.versions.node.split(".")[0]')" != "$version" ] || continue
+    if ! npm install --silent --no-audit --no-fund --prefix "$OUT/node$version" "node@$version" >/dev/null 2>&1; then
+        echo "skipped: npm cannot get Node.js $version"
+        continue
+    fi
+    # Most tests wait for servers, so both versions run at the same time.
+    "$OUT/node$version/node_modules/node/bin/node" --test build/test/boundary.test.js build/test/middleware.test.js build/test/limits.test.js \
+        >"$OUT/node-$version.log" 2>&1 &
+    runs[$version]=$!
+done
+code=0
+for version in "${!runs[@]}"; do
+    echo "clients: Node.js $version"
+    if wait "${runs[$version]}"; then tail -8 "$OUT/node-$version.log"; else code=1 && cat "$OUT/node-$version.log"; fi
+done
+exit "$code"

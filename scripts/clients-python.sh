@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # clients/python: builds the wheel, installs it into an empty environment, checks types, and runs the tests and the code
-# of the README there.
+# of the README there. On every other Python from 3.10 to 3.13 of the machine (on PATH, or installed by pyenv), it runs
+# the tests of everything that depends on the version: connections, handlers, signals.
 #
 # usage: clients-python.sh MODULE OUT, with NOTICES in the environment (scripts/notices.sh). With CHAOS_SECONDS, it runs
-# only the test `chaos`, for that long. It exits with 77 if the machine lacks a needed program.
+# only the test `chaos`, for that long, and all tests of Celery's faults. It exits with 77 if the machine lacks a needed
+# program.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../clients/python"
 export ZEITSET_MODULE=$1 PYTHONDONTWRITEBYTECODE=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
@@ -41,19 +43,52 @@ else
     echo "skipped: the wheel zeitset-server needs Linux with glibc, and objdump"
 fi
 
-"$python" -m pip install -q "$wheel[fastapi,flask,rest-framework,limits,dramatiq,taskiq,otel]" 'pytest>=8' 'mypy>=1.8' 'httpx>=0.27' opentelemetry-sdk slowapi flask-limiter pytest-asyncio pytest-lazy-fixtures
-# The tests of limits and dramatiq are in the source distributions. Without a source distribution, its tests are
-# skipped.
-for package in limits dramatiq; do
+"$python" -m pip install -q "$wheel[fastapi,flask,rest-framework,limits,dramatiq,taskiq,celery,otel]" 'pytest>=8' 'mypy>=1.8' 'httpx>=0.27' opentelemetry-sdk pytest-timeout pytest-subtests gevent slowapi flask-limiter pytest-asyncio pytest-lazy-fixtures pytest-xdist pytest-mock hiro flask-restful
+# The tests of these packages are in their source distributions. Without a source distribution, its tests are skipped.
+for package in limits dramatiq flask-limiter kombu celery; do
     version=$("$python" -c "from importlib.metadata import version; print(version('$package'))")
     if "$python" -m pip download -q --no-deps --no-binary "$package" -d "$OUT" "$package==$version"; then
         mkdir -p "$OUT/$package"
-        tar -xzf "$OUT/$package-$version.tar.gz" -C "$OUT/$package" --strip-components=1
-        export "${package^^}_SDIST=$OUT/$package"
+        name=${package//-/_}
+        tar -xzf "$OUT/$name-$version.tar.gz" -C "$OUT/$package" --strip-components=1
+        export "${name^^}_SDIST=$OUT/$package"
     fi
 done
 "$python" -m mypy --cache-dir "$OUT/mypy" src
 if [ -n "${CHAOS_SECONDS:-}" ]; then
     CLIENT_TESTS=tests/test_chaos.py
+    export CELERY_FAULTS=1
+    CELERY_TESTS="tests/test_celery_faults.py tests/test_celery_theirs.py"
 fi
-"$python" -m pytest -p no:cacheprovider --basetemp "$OUT/servers" ${CHAOS_SECONDS:+-s} "${CLIENT_TESTS:-tests}"
+# Two files at a time: most tests wait for servers.
+"$python" -m pytest -p no:cacheprovider --basetemp "$OUT/servers" -n 2 --dist loadfile ${CHAOS_SECONDS:+-n 0 -s} "${CLIENT_TESTS:-tests}" ${CELERY_TESTS:-}
+[ -z "${CHAOS_SECONDS:-}${CLIENT_TESTS:-}" ] || exit 0
+
+own=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+declare -A runs=()
+for version in 3.10 3.11 3.12 3.13; do
+    [ "$version" != "$own" ] || continue
+    other=
+    # A shim of pyenv is on PATH even if its version is not active.
+    for candidate in "$(command -v "python$version" || true)" "${PYENV_ROOT:-$HOME/.pyenv}/versions/$version".*/bin/python; do
+        if [ -z "$other" ] && [ -x "$candidate" ] && "$candidate" -m venv "$OUT/venv-$version" >/dev/null 2>&1; then
+            other=$OUT/venv-$version/bin/python
+        fi
+    done
+    if [ -z "$other" ]; then
+        echo "skipped: Python $version is not on this machine"
+        continue
+    fi
+    "$other" -m pip install -q "$wheel" 'pytest>=8'
+    # Most tests wait for servers, so all versions run at the same time.
+    env -u CI "$other" -m pytest -p no:cacheprovider --basetemp "$OUT/servers-$version" \
+        tests/test_boundary.py tests/test_handlers.py tests/test_faults.py tests/test_stopping.py tests/test_limits.py \
+        >"$OUT/python-$version.log" 2>&1 &
+    runs[$version]=$!
+done
+code=0
+for version in "${!runs[@]}"; do
+    echo "clients: Python $version"
+    if wait "${runs[$version]}"; then tail -1 "$OUT/python-$version.log"; else code=1 && cat "$OUT/python-$version.log"; fi
+done
+exit "$code"

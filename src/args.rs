@@ -9,6 +9,7 @@ pub const KEY_AND_MEMBERS: &[Arg] = &[Arg::key(c"key"), Arg::string(c"member").m
 
 pub const CONDITION: Arg = Arg::one_of(c"condition", &[Arg::flag(c"nx", c"NX"), Arg::flag(c"xx", c"XX")]).optional();
 
+#[derive(Clone)]
 pub struct Args<'a> {
     rest: &'a [Str<'a>],
 }
@@ -122,7 +123,7 @@ impl<'a> Args<'a> {
 
     /// Parses a duration, which may be 0.
     pub fn wait(&mut self) -> Result<Millis, Error> {
-        time::parse(self.word()?.bytes(), Unit::Seconds).ok_or(Error::Wait)
+        time::parse(self.word()?.bytes(), Unit::Seconds).ok_or(Error::DurationOrZero)
     }
 
     /// Parses the value of `AT`.

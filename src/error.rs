@@ -30,12 +30,14 @@ errors! {
     Arity = c"ERR wrong number of arguments",
     /// An unknown, repeated or contradictory keyword.
     Syntax = c"ERR syntax error",
+    /// A client sent an argument of ZQ.APPLY or ZLB.APPLY that is not as the module writes it.
+    Effect = c"ERR invalid effect; expected what this version of the module replicates",
     WrongType = c"WRONGTYPE Operation against a key holding the wrong kind of value",
     NotExpiring = c"NOTEXPIRING key is an ordinary sorted set; use ZEXP.ADOPT to convert it",
     NotLimit = c"NOTLIMIT key holds a string that is not a rate limit; use another key",
     OtherAlgorithm = c"NOTLIMIT key holds a rate limit of another algorithm; use another key",
     Duration = c"ERR invalid duration; expected a positive number and an optional unit (ms, s, m, h, d, w)",
-    Wait = c"ERR invalid duration; expected 0 or a positive number and an optional unit (ms, s, m, h, d, w)",
+    DurationOrZero = c"ERR invalid duration; expected 0 or a positive number and an optional unit (ms, s, m, h, d, w)",
     Instant = c"ERR invalid time; expected a Unix time (s or ms) or a date such as 2026-12-24T18:00:00Z",
     TooFar = c"ERR time is out of range, must be at most 2^53-1 ms",
     NotAnInteger = c"ERR value is not an integer or out of range",
@@ -70,7 +72,7 @@ errors! {
     /// CLEAN with OLDER checked 3000 jobs. All of them are too young, and more jobs remain.
     CleanUnreached = c"ERR the first 3000 jobs by due time are too young; use ZQ.CLEAN without OLDER, or ZQ.CANCEL",
     QueueFull = c"QUEUEFULL queue already holds MAXLEN jobs",
-    QueueTooLong = c"ERR queue is too large; a change of this setting can affect at most 100000 jobs or groups",
+    TooManyUpdates = c"ERR queue is too large; a change of this setting can affect at most 100000 jobs or groups",
     NoBoard = c"NOBOARD no such leaderboard; use ZLB.CREATE to create it",
     BoardExists = c"BUSYKEY key holds a leaderboard with another schema",
     OtherSchema = c"ERR leaderboards must have the same dimensions, TIES and KEEP",

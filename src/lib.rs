@@ -75,7 +75,7 @@ fn load(ctx: &mut Context, arguments: &[Str<'_>]) -> Result<(), String> {
             .map_err(|_| "the server refused the command CL.THROTTLE; unload redis-cell or omit 'cell'")?;
     }
     if !is_plain {
-        if !(data_type::register::<queues::Stored>(ctx) && data_type::register::<boards::Board>(ctx)) {
+        if !(data_type::register::<queues::QueueValue>(ctx) && data_type::register::<boards::Board>(ctx)) {
             return Err("the server refused a data type".into());
         }
         for (commands, effects) in [
@@ -86,15 +86,22 @@ fn load(ctx: &mut Context, arguments: &[Str<'_>]) -> Result<(), String> {
             command::register(ctx, effects, Some("admin dangerous")).map_err(refused)?;
         }
     }
-    server::info::register(ctx, report, config::VERSION);
+    server::info::register::<Section>(ctx);
     server::events::listen(ctx, LISTENERS);
-    queues::waiting::start();
+    queues::waiting::start(ctx);
     sets::start(ctx);
     Ok(())
 }
 
-fn report(info: Info<'_>) {
-    info::report(info, &[sets::report, limits::report, queues::report, boards::report]);
+/// The section `zeitset` of INFO.
+struct Section;
+
+impl server::info::Section for Section {
+    const VERSION: &CStr = config::VERSION;
+
+    fn report(info: Info<'_>) {
+        info::report(info, &[sets::report, limits::report, queues::report, boards::report]);
+    }
 }
 
 fn unload(ctx: &mut Context) {

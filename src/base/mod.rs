@@ -6,6 +6,7 @@ pub mod alarm;
 pub mod chunks;
 pub mod db_key;
 pub mod index;
+pub mod packed;
 pub mod random;
 pub mod relocate;
 pub mod stream;

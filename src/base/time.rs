@@ -12,6 +12,9 @@ pub type Millis = u64;
 /// A Unix time in µs.
 pub type Micros = u64;
 
+/// A time that never comes.
+pub const NEVER: Millis = Millis::MAX;
+
 /// The latest time, 2^53-1 ms. As a member's score it means "does not expire".
 pub const MAX: Millis = (1 << 53) - 1;
 

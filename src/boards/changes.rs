@@ -1,11 +1,10 @@
 //! Changes of a board, and the effects that replicate them.
 
-use super::effects::{BoardEffect, Words};
-use super::stored::write;
-use crate::boards::model::{Assignment, Board, RemovedRange, SetOptions, Value};
+use super::effects::{BoardChange, BoardEffect, floats};
+use crate::boards::model::{Assignment, Board, BoardError, Entry, RemovedRange, SetOptions, Value};
 use crate::error::Error;
-use crate::server::{OwnedStr, Str};
-use std::sync::LazyLock;
+use lazy_static::lazy_static;
+use std::ffi::CStr;
 use std::sync::mpsc::{self, Sender};
 use std::thread::Builder;
 
@@ -13,13 +12,13 @@ use std::thread::Builder;
 const LARGE: usize = 1000;
 
 /// An editor of a board. It records the effect of the change, or no effect if the change fails or changes nothing.
-pub struct Edit<'b, 'k> {
+pub struct Edit<'b> {
     board: &'b mut Board,
-    pub effect: Option<BoardEffect<'k>>,
+    pub effect: Option<BoardEffect>,
 }
 
-impl<'b, 'k> Edit<'b, 'k> {
-    pub fn new(board: &'b mut Board) -> Edit<'b, 'k> {
+impl<'b> Edit<'b> {
+    pub fn new(board: &'b mut Board) -> Edit<'b> {
         Edit { board, effect: None }
     }
 
@@ -27,58 +26,88 @@ impl<'b, 'k> Edit<'b, 'k> {
         self.board
     }
 
-    /// Sets the values of members. `words` has each member, followed by its values. `values` has the parsed values of
-    /// all members. Returns the number of added members.
-    pub fn set(&mut self, words: &'k [Str<'k>], values: &[Value], options: SetOptions) -> Result<u64, Error> {
-        let dimensions = self.board.schema().dimensions().len();
-        let rows = words.chunks_exact(1 + dimensions).zip(values.chunks_exact(dimensions));
-        let rows: Vec<_> = rows.map(|(row, values)| Assignment { member: row[0].bytes(), values }).collect();
-        // If there are no options or only one member, the effect has the client's arguments.
-        let is_effect = options == SetOptions::default() || rows.len() == 1;
-        let (mut changes, mut effects) = (0_u64, Vec::new());
-        let added = self.board.set(&rows, options, |effect| {
-            changes += 1;
-            if !is_effect {
-                write(effect, &mut effects);
-            }
-        })?;
-        let words = if is_effect { Words::Given(words) } else { Words::Made(effects) };
-        self.effect = (changes > 0).then_some(BoardEffect { name: b"SET", words, event: c"zlb.set" });
-        Ok(added)
+    /// Sets the values of members. `values` has the values of all members. Returns the number of added members.
+    pub fn set<'m>(
+        &mut self,
+        members: impl Iterator<Item = &'m [u8]>,
+        values: &[Value],
+        options: SetOptions,
+    ) -> Result<u64, Error> {
+        let rows = members.zip(values.chunks_exact(self.board.schema().dimensions().len()));
+        let rows: Vec<_> = rows.map(|(member, values)| Assignment { member, values }).collect();
+        self.record_set(c"zlb.set", |board, changed| board.set(&rows, options, changed))
     }
 
     /// Increments values of a member. Each increment has the position of its dimension. Returns the member's values.
     pub fn incr(&mut self, member: &[u8], increments: &[(usize, Value)]) -> Result<Vec<Value>, Error> {
-        let mut words = Vec::new();
-        let values = self.board.incr(member, increments, |effect| write(effect, &mut words))?;
-        let is_changed = !words.is_empty();
-        self.effect = is_changed.then_some(BoardEffect { name: b"SET", words: Words::Made(words), event: c"zlb.incr" });
-        Ok(values)
+        self.record_set(c"zlb.incr", |board, changed| board.incr(member, increments, changed))
+    }
+
+    /// Records the members that `change` changes.
+    fn record_set<R>(
+        &mut self,
+        event: &'static CStr,
+        change: impl FnOnce(&mut Board, &mut dyn FnMut(Entry<'_>)) -> Result<R, BoardError>,
+    ) -> Result<R, Error> {
+        let dimensions = self.board.schema().dimensions();
+        let (count, floats) = (dimensions.len(), floats(dimensions));
+        let (mut changes, mut result) = (0_u64, None);
+        let effect = BoardEffect::set(count, floats, event, |write| {
+            let mut changed = |entry: Entry<'_>| {
+                changes += 1;
+                write(entry);
+            };
+            result = Some(change(self.board, &mut changed));
+        });
+        self.effect = (changes > 0).then_some(effect);
+        Ok(result.expect("the effect was written")?)
     }
 
     /// Removes members. Returns the number of removed members.
-    pub fn remove(&mut self, members: &'k [Str<'k>]) -> u64 {
-        let removed = members.iter().filter(|member| self.board.remove(member.bytes())).count();
-        let words = Words::Given(members);
-        self.effect = (removed > 0).then_some(BoardEffect { name: b"REM", words, event: c"zlb.rem" });
-        removed as u64
+    pub fn remove<'m>(&mut self, members: impl Iterator<Item = &'m [u8]>) -> u64 {
+        let mut removed = 0;
+        let effect = BoardEffect::rem(|write| {
+            for member in members.filter(|member| self.board.remove(member)) {
+                removed += 1;
+                write(member);
+            }
+        });
+        self.effect = (removed > 0).then_some(effect);
+        removed
     }
 
     /// Removes the members from index `start` to `stop`. Returns their number.
     pub fn remove_range(&mut self, start: i64, stop: i64) -> u64 {
         let (first, count) = self.remove_indexes(start, stop);
-        let words = [first, count].map(|number| OwnedStr::new(number.to_string().as_bytes()));
-        let words = Words::Made(words.into());
-        self.effect = (count > 0).then_some(BoardEffect { name: b"REMRANGE", words, event: c"zlb.remrange" });
+        self.effect = (count > 0).then(|| BoardEffect::remrange(first, count));
         count
     }
 
     /// Removes all members. Returns their number.
     pub fn clear(&mut self) -> u64 {
         let (_, count) = self.remove_indexes(0, -1);
-        self.effect =
-            (count > 0).then_some(BoardEffect { name: b"CLEAR", words: Words::Given(&[]), event: c"zlb.clear" });
+        self.effect = (count > 0).then(BoardEffect::clear);
         count
+    }
+
+    /// Makes a change that an effect describes. If the board has other dimensions or fewer members than the effect
+    /// requires, changes nothing and returns false.
+    pub fn apply(&mut self, change: &BoardChange<'_>) -> Result<bool, Error> {
+        match change {
+            BoardChange::Set(rows) => {
+                let Some((members, values)) = rows.read(self.board.schema().dimensions())? else { return Ok(false) };
+                self.set(members.into_iter(), &values, SetOptions::default())?;
+            }
+            BoardChange::Remove(members) => drop(self.remove(members.iter().copied())),
+            BoardChange::RemoveRange { first, count } => {
+                let end = first.checked_add(*count).filter(|&end| *count > 0 && end <= self.board.len());
+                let Some(end) = end else { return Ok(false) };
+                self.remove_range(first.cast_signed(), end.cast_signed() - 1);
+            }
+            BoardChange::Clear => drop(self.clear()),
+            BoardChange::Create(_) | BoardChange::Replace(_) => return Ok(false),
+        }
+        Ok(true)
     }
 
     /// Removes the members from index `start` to `stop`. Returns the index of the first removed member, never negative,
@@ -92,12 +121,14 @@ impl<'b, 'k> Edit<'b, 'k> {
     }
 }
 
-/// The channel to the thread that frees boards. `None` if the thread could not be started.
-static FREER: LazyLock<Option<Sender<Board>>> = LazyLock::new(|| {
-    let (sender, boards) = mpsc::channel();
-    let thread = Builder::new().name("zeitset-free".into()).spawn(move || boards.into_iter().for_each(drop));
-    thread.ok().map(|_| sender)
-});
+lazy_static! {
+    /// The channel to the thread that frees boards. `None` if the thread could not be started.
+    static ref FREER: Option<Sender<Board>> = {
+        let (sender, boards) = mpsc::channel();
+        let thread = Builder::new().name("zeitset-free".into()).spawn(move || boards.into_iter().for_each(drop));
+        thread.ok().map(|_| sender)
+    };
+}
 
 /// Frees a board. Another thread frees a large board, because freeing a million members takes milliseconds.
 pub(super) fn discard(board: Board) {

@@ -1,15 +1,17 @@
-//! The effects of board changes. Replicas and the AOF get an effect as `ZLB.APPLY key effect argument ...`.
+//! The effects of board changes. Replicas and the AOF get an effect as `ZLB.APPLY key effect`, with the effect in one
+//! argument ([`packed`](crate::base::packed)). There is no header.
 //!
-//! | effect     | arguments                    | what it does                                        |
-//! |------------|------------------------------|-----------------------------------------------------|
-//! | `CREATE`   | ZLB.CREATE's after the key   | creates an empty board                              |
-//! | `SET`      | `member value ...`, repeated | sets the final values of members, in this order     |
-//! | `REM`      | `member`, repeated           | removes members                                     |
-//! | `REMRANGE` | `first count`                | removes `count` members, from the index `first` on  |
-//! | `CLEAR`    |                              | removes all members                                 |
-//! | `REPLACE`  | the encoded board            | replaces the board and removes the TTL              |
+//! | code | effect | contents | what it does |
+//! |---|---|---|---|
+//! | 0 | `CREATE` | the schema, as in the stored form | creates an empty board |
+//! | 1 | `SET` | kinds, members with values | sets the final values of members, in this order |
+//! | 2 | `REM` | members | removes members |
+//! | 3 | `REMRANGE` | first, count | removes `count` members, from the index `first` on |
+//! | 4 | `CLEAR` | | removes all members |
+//! | 5 | `REPLACE` | the stored form of a board | replaces the board and removes the TTL |
 //!
-//! Zeitset 0.2 wrote `CUT` for `REMRANGE`, and `WHOLE` for `REPLACE`. ZLB.APPLY still reads both names.
+//! Kinds are the number of dimensions, and a bit mask of those that are FLOAT. A member and its values have the same
+//! form as in the stored form. Members go on to the end of the effect.
 //!
 //! Effects have final values and depend on no clock, condition or other key. So equal boards stay equal if they get the
 //! same effects in the same order. This includes the order of ties.
@@ -18,93 +20,228 @@
 //! flag. A replica with `replica-ignore-maxmemory no` refuses them even from its master. If ZLB.APPLY had the flag,
 //! such a replica would differ from the master until the next synchronization.
 
-use crate::base::stream::{DecodeError, Reader, Writer};
-use crate::boards::model::Board;
+use super::parse::values;
+use crate::base::packed::{Packer, Unpacker, Unreadable, codes};
+use crate::base::stream::DecodeError;
+use crate::boards::model::codec::{read_member, read_schema, write_member, write_schema};
+use crate::boards::model::{Board, Dimension, Entry, Kind, Schema, Value};
+use crate::error::Error;
 use crate::server::context::EventClass;
-use crate::server::{Context, OwnedStr, Str};
+use crate::server::key::WriteKey;
+use crate::server::{Context, Str};
 use std::ffi::CStr;
 
 pub const APPLY: &CStr = c"ZLB.APPLY";
 
-/// The arguments of ZLB.APPLY for a change, and the keyspace event of the change.
+codes! {
+    CREATE = 0,
+    SET = 1,
+    REM = 2,
+    REMRANGE = 3,
+    CLEAR = 4,
+    REPLACE = 5,
+}
+
+/// An encoded effect, and the keyspace event of the change.
 #[must_use = "call `announce` to replicate the effect"]
-pub struct BoardEffect<'k> {
-    pub name: &'static [u8],
-    pub words: Words<'k>,
-    pub event: &'static CStr,
+pub struct BoardEffect {
+    packed: Packer,
+    event: &'static CStr,
 }
 
-/// The arguments of an effect. `Given` has the client's own arguments, `Made` has computed arguments.
-pub enum Words<'k> {
-    Given(&'k [Str<'k>]),
-    Made(Vec<OwnedStr>),
-}
-
-impl Words<'_> {
-    pub fn iter(&self) -> impl Iterator<Item = Str<'_>> {
-        let (given, made) = match self {
-            Words::Given(words) => (*words, &[][..]),
-            Words::Made(words) => (&[][..], words.as_slice()),
-        };
-        given.iter().copied().chain(made.iter().map(OwnedStr::as_str))
+impl BoardEffect {
+    fn new(code: u8, event: &'static CStr, write: impl FnOnce(&mut Packer)) -> BoardEffect {
+        let mut packed = Packer::default();
+        packed.begin();
+        packed.effect(code, write);
+        BoardEffect { packed, event }
     }
-}
 
-impl BoardEffect<'_> {
+    pub fn create(schema: &Schema) -> BoardEffect {
+        BoardEffect::new(CREATE, c"zlb.create", |to| write_schema(schema, to))
+    }
+
+    /// Calls `write` with a function that it must call with the final values of each member.
+    pub fn set(
+        dimensions: usize,
+        floats: u64,
+        event: &'static CStr,
+        write: impl FnOnce(&mut dyn FnMut(Entry<'_>)),
+    ) -> BoardEffect {
+        BoardEffect::new(SET, event, |to| {
+            to.number(dimensions as u64).number(floats);
+            write(&mut |entry| write_member(entry, to));
+        })
+    }
+
+    /// Calls `write` with a function that it must call with each member.
+    pub fn rem(write: impl FnOnce(&mut dyn FnMut(&[u8]))) -> BoardEffect {
+        BoardEffect::new(REM, c"zlb.rem", |to| {
+            write(&mut |member| {
+                to.text(member);
+            });
+        })
+    }
+
+    pub fn remrange(first: u64, count: u64) -> BoardEffect {
+        BoardEffect::new(REMRANGE, c"zlb.remrange", |to| {
+            to.number(first).number(count);
+        })
+    }
+
+    pub fn clear() -> BoardEffect {
+        BoardEffect::new(CLEAR, c"zlb.clear", |_| {})
+    }
+
+    pub fn replace(board: &Board) -> BoardEffect {
+        BoardEffect::new(REPLACE, c"zlb.merge", |to| board.encode(to))
+    }
+
+    /// Returns the argument of [`APPLY`] after the key.
+    pub fn bytes(&self) -> &[u8] {
+        self.packed.bytes()
+    }
+
     /// Replicates the effect, signals WATCH and client-side caching, and sends the keyspace event.
     pub fn announce(self, ctx: &mut Context, key: Str<'_>) {
-        let name = OwnedStr::new(self.name);
-        let arguments: Vec<_> = [key, name.as_str()].into_iter().chain(self.words.iter()).collect();
-        ctx.replicate(APPLY, &arguments);
+        self.replicate(ctx, key);
+        self.send_event(ctx, key);
+    }
+
+    /// Stores a board in a missing key, and announces the effect. A new value sends the event `new` at once. If a
+    /// listener then changes this board, its change must come after this one on replicas, too. So this function
+    /// replicates first.
+    pub fn announce_new(self, key: WriteKey<'_>, name: Str<'_>, board: Board) {
+        self.replicate(key.ctx(), name);
+        self.send_event(key.set_value(board), name);
+    }
+
+    fn replicate(&self, ctx: &Context, key: Str<'_>) {
+        ctx.replicate_bytes(APPLY, key, &[self.bytes()]);
+    }
+
+    fn send_event(self, ctx: &mut Context, key: Str<'_>) {
         ctx.signal_modified(key);
         ctx.notify(EventClass::Module, self.event, key);
     }
 }
 
-/// Encodes a board as arguments: the same numbers and byte strings as in an RDB file, in the same order. Each number
-/// is written in decimal.
-pub fn encode_board(board: &Board) -> Vec<OwnedStr> {
-    let mut words = WordWriter(Vec::new());
-    board.encode(&mut words);
-    words.0
+/// Returns the bit mask of the dimensions that are FLOAT.
+pub fn floats(dimensions: &[Dimension]) -> u64 {
+    dimensions.iter().zip(0..).map(|(dimension, bit)| u64::from(dimension.kind == Kind::Float) << bit).sum()
 }
 
-pub fn decode_board(words: &[Str<'_>]) -> Result<Board, DecodeError> {
-    let mut words = Unread(words);
-    let board = Board::decode(&mut words)?;
-    if words.0.is_empty() { Ok(board) } else { Err(DecodeError::Invalid("more arguments than the board has")) }
+/// A decoded effect.
+pub enum BoardChange<'a> {
+    Create(Schema),
+    Set(Rows<'a>),
+    Remove(Vec<&'a [u8]>),
+    RemoveRange { first: u64, count: u64 },
+    Clear,
+    Replace(Box<Board>),
 }
 
-struct WordWriter(Vec<OwnedStr>);
+/// Members, and the values of all of them.
+pub type Members<'a> = (Vec<&'a [u8]>, Vec<Value>);
 
-impl Writer for WordWriter {
-    fn number(&mut self, number: u64) {
-        self.0.push(OwnedStr::new(number.to_string().as_bytes()));
-    }
+/// The members of `SET` and their values. Only the board says which values they have.
+pub enum Rows<'a> {
+    Packed {
+        dimensions: u64,
+        floats: u64,
+        members: &'a [u8],
+    },
+    /// The words of Zeitset 0.3: `member value ...`, repeated.
+    Words(&'a [Str<'a>]),
+}
 
-    fn bytes(&mut self, bytes: &[u8]) {
-        self.0.push(OwnedStr::new(bytes));
+impl<'a> Rows<'a> {
+    /// Reads the members, and the values of all members. Returns `None` if the board has other dimensions.
+    pub fn read(&self, dimensions: &[Dimension]) -> Result<Option<Members<'a>>, Error> {
+        let (of, kinds, members) = match self {
+            Rows::Words(words) => {
+                let row = 1 + dimensions.len();
+                if words.is_empty() || !words.len().is_multiple_of(row) {
+                    return Ok(None);
+                }
+                let values = values(words, dimensions)?;
+                return Ok(Some((words.iter().step_by(row).map(|member| member.bytes()).collect(), values)));
+            }
+            Rows::Packed { dimensions, floats, members } => (*dimensions, *floats, members),
+        };
+        if (of, kinds) != (dimensions.len() as u64, floats(dimensions)) {
+            return Ok(None);
+        }
+        let (mut from, mut names, mut values) = (Unpacker::of(members), Vec::new(), Vec::new());
+        while !from.is_empty() {
+            let row = read_member(&mut from, dimensions.iter().map(|dimension| dimension.kind), &mut values);
+            names.push(row.map_err(|_| Error::Effect)?);
+        }
+        Ok((!names.is_empty()).then_some((names, values)))
     }
 }
 
-struct Unread<'a>(&'a [Str<'a>]);
-
-impl<'a> Unread<'a> {
-    fn next(&mut self) -> Result<&'a [u8], DecodeError> {
-        let (first, rest) = self.0.split_first().ok_or(DecodeError::Truncated)?;
-        self.0 = rest;
-        Ok(first.bytes())
+impl BoardChange<'_> {
+    pub fn name(&self) -> &'static str {
+        let code = match self {
+            BoardChange::Create(_) => CREATE,
+            BoardChange::Set(_) => SET,
+            BoardChange::Remove(_) => REM,
+            BoardChange::RemoveRange { .. } => REMRANGE,
+            BoardChange::Clear => CLEAR,
+            BoardChange::Replace(_) => REPLACE,
+        };
+        name(code).expect("each code has a name")
     }
 }
 
-impl<'a> Reader for Unread<'a> {
-    type Bytes = &'a [u8];
-
-    fn number(&mut self) -> Result<u64, DecodeError> {
-        std::str::from_utf8(self.next()?).ok().and_then(|text| text.parse().ok()).ok_or(DecodeError::Truncated)
+/// Decodes the argument of [`APPLY`] after the key: exactly one effect.
+pub fn decode(argument: &[u8]) -> Result<BoardChange<'_>, Unreadable> {
+    let of_all = |why| Unreadable::new("effect", why);
+    let from = Unpacker::begin(argument).map_err(of_all)?;
+    let mut effects = from.effects(name, read)?;
+    match (effects.pop(), effects.pop()) {
+        (Some(effect), None) => Ok(effect),
+        (None, _) => Err(of_all(DecodeError::Truncated)),
+        (Some(second), Some(_)) => Err(Unreadable::new(second.name(), "it is a second effect")),
     }
+}
 
-    fn bytes(&mut self) -> Result<&'a [u8], DecodeError> {
-        self.next()
+fn read<'a>(code: u8, from: &mut Unpacker<'a>) -> Result<BoardChange<'a>, DecodeError> {
+    Ok(match code {
+        CREATE => BoardChange::Create(read_schema(from)?),
+        SET => {
+            let (dimensions, floats) = (from.number()?, from.number()?);
+            let members = from.rest();
+            check_members(dimensions, floats, members)?;
+            BoardChange::Set(Rows::Packed { dimensions, floats, members })
+        }
+        REM => {
+            let mut members = vec![from.text()?];
+            while !from.is_empty() {
+                members.push(from.text()?);
+            }
+            BoardChange::Remove(members)
+        }
+        REMRANGE => BoardChange::RemoveRange { first: from.number()?, count: from.number()? },
+        CLEAR => BoardChange::Clear,
+        REPLACE => BoardChange::Replace(Box::new(Board::decode(from)?)),
+        _ => return Err(crate::base::packed::UNKNOWN),
+    })
+}
+
+/// Checks that members with values of these kinds go on to the end.
+fn check_members(dimensions: u64, floats: u64, members: &[u8]) -> Result<(), DecodeError> {
+    if !(1..=64).contains(&dimensions) || u128::from(floats) >> dimensions != 0 {
+        return Err(DecodeError::Invalid("impossible dimensions"));
+    }
+    let (mut from, mut values) = (Unpacker::of(members), Vec::new());
+    loop {
+        values.clear();
+        let kinds = (0..dimensions).map(|bit| if floats >> bit & 1 == 0 { Kind::Int } else { Kind::Float });
+        read_member(&mut from, kinds, &mut values)?;
+        if from.is_empty() {
+            return Ok(());
+        }
     }
 }

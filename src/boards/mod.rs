@@ -1,8 +1,8 @@
 //! Leaderboards as keys: the layer between the model's board and the server.
 //!
-//! Commands change the members of a board through [`change`]. `change` opens the key, and [`Edit`] changes the board
-//! and records the effect. Then `change` replicates the effect, signals WATCH and client-side caching, and sends the
-//! keyspace event. `stored` saves, loads and measures boards.
+//! Commands change the members of a board through [`change`]. `change` opens the key, and [`Edit`](changes::Edit)
+//! changes the board and records the effect. Then `change` replicates the effect, signals WATCH and client-side
+//! caching, and sends the keyspace event. `stored` saves, loads and measures boards.
 //!
 //! An empty board keeps its key, because the board has settings that a user chose.
 
@@ -11,15 +11,19 @@ pub mod commands;
 mod effects;
 pub mod model;
 mod open;
+pub mod parse;
 mod report;
 mod stored;
+mod words;
 
-pub use changes::Edit;
-pub use effects::{APPLY, Words, decode_board};
 #[cfg(test)]
-pub use effects::{BoardEffect, encode_board};
+pub use changes::Edit;
+#[cfg(test)]
+pub use effects::BoardEffect;
+pub use effects::{APPLY, BoardChange, decode};
 pub use open::{BoardStats, change, create, merge, report_rejected, stats, store};
 pub use report::report;
+pub use words::decode as decode_words;
 
 pub use crate::boards::model::Board;
 use crate::boards::model::BoardError;

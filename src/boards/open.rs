@@ -1,7 +1,8 @@
 //! Boards in keys: reading, creating, merging, storing and changing them.
 
 use super::changes::{Edit, discard};
-use super::effects::{BoardEffect, Words, encode_board};
+use super::effects::BoardEffect;
+use crate::base::packed::Unreadable;
 use crate::boards::model::{Board, Combine, Merge, Schema};
 use crate::error::Error;
 use crate::server::data_type::DataType;
@@ -21,22 +22,23 @@ pub fn stats() -> BoardStats {
     BoardStats { boards: Board::handle().values(), rejected_effects: REJECTED.load(Ordering::Relaxed) }
 }
 
-/// Counts and logs a replicated effect that could not be applied to the value in `key`. From then on, the value may
+/// Counts and logs a rejected effect of a master or an AOF file, and the reason. From then on, the value in `key` may
 /// differ from the master's board.
-pub fn report_rejected(ctx: &Context, key: Str<'_>) {
+pub fn report_rejected(ctx: &Context, key: Option<Str<'_>>, why: &Unreadable) {
     REJECTED.fetch_add(1, Ordering::Relaxed);
-    ctx.log(c"warning", &format!("zeitset: rejected a replicated effect that does not fit the leaderboard {key}"));
+    let key = key.map_or("?".to_owned(), |key| key.to_string());
+    ctx.log(c"warning", &format!("zeitset: rejected a replicated effect on the leaderboard {key}: {why}"));
 }
 
 /// Creates an empty board. Does nothing if the key holds a board. Returns whether the key now holds a board with this
-/// schema. `description` has the arguments of ZLB.CREATE after the key.
-pub fn create(ctx: &mut Context, name: Str<'_>, schema: Schema, description: &[Str<'_>]) -> Result<bool, Error> {
+/// schema.
+pub fn create(ctx: &mut Context, name: Str<'_>, schema: Schema) -> Result<bool, Error> {
     let key = WriteKey::open(ctx, name);
     if let Some(board) = key.value::<Board>()? {
         return Ok(*board.schema() == schema);
     }
-    let effect = BoardEffect { name: b"CREATE", words: Words::Given(description), event: c"zlb.create" };
-    effect.announce(key.set_value(Board::new(schema)), name);
+    let effect = BoardEffect::create(&schema);
+    effect.announce_new(key, name, Board::new(schema));
     Ok(true)
 }
 
@@ -58,32 +60,31 @@ pub fn merge(ctx: &mut Context, dest: Str<'_>, sources: &[Str<'_>], combine: Com
     let Some(merge) = merge else { return Ok(0) };
     let board = merge.finish();
     let members = board.len();
-    let words = Words::Made(encode_board(&board));
-    store(ctx, dest, board, words)?;
+    store(ctx, dest, board)?;
     Ok(members)
 }
 
-/// Stores `board` in a key. If the key holds a board, replaces that board. `words` is `board` in encoded form.
-pub fn store(ctx: &mut Context, name: Str<'_>, board: Board, words: Words<'_>) -> Result<(), Error> {
+/// Stores `board` in a key. If the key holds a board, replaces that board.
+pub fn store(ctx: &mut Context, name: Str<'_>, board: Board) -> Result<(), Error> {
     let mut key = WriteKey::open(ctx, name);
-    let ctx = match key.value_mut::<Board>()? {
+    let effect = BoardEffect::replace(&board);
+    match key.value_mut::<Board>()? {
         Some((present, _)) => {
             discard(std::mem::replace(present, board));
             key.persist();
-            key.close()
+            effect.announce(key.close(), name);
         }
-        None => key.set_value(board),
-    };
-    BoardEffect { name: b"REPLACE", words, event: c"zlb.merge" }.announce(ctx, name);
+        None => effect.announce_new(key, name, board),
+    }
     Ok(())
 }
 
 /// Calls `change` for the board in a key, replicates the effect, and sends the keyspace event. Returns
 /// [`Error::NoBoard`] if the key is missing.
-pub fn change<'k, T>(
+pub fn change<T>(
     ctx: &mut Context,
-    name: Str<'k>,
-    change: impl FnOnce(&mut Edit<'_, 'k>) -> Result<T, Error>,
+    name: Str<'_>,
+    change: impl FnOnce(&mut Edit<'_>) -> Result<T, Error>,
 ) -> Result<T, Error> {
     let mut key = WriteKey::open(ctx, name);
     let (board, _) = key.value_mut::<Board>()?.ok_or(Error::NoBoard)?;

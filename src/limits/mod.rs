@@ -40,8 +40,7 @@ impl<'k, M: Mode> Limit<'k, M> {
 
     /// Returns the stored limit, or `None` if the key is missing. Returns an error if the string is not a limit.
     pub fn stored(&mut self) -> Result<Option<StoredLimit<'_>>, Error> {
-        let expires_at = self.text.expires_at();
-        Ok(self.text.bytes().map(|text| StoredLimit::parse(text, expires_at)).transpose()?)
+        Ok(self.text.bytes().map(StoredLimit::parse).transpose()?)
     }
 
     /// Assesses the limit for a call. Changes nothing. Returns an error if the string is not a limit, or is a limit of

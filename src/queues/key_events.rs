@@ -1,6 +1,6 @@
 //! Keyspace events: a queue comes to a key, or leaves it.
 
-use super::{Stored, names, waiting};
+use super::{QueueValue, names, waiting};
 use crate::server::Context;
 use crate::server::events::{EventKind, KeyEvent};
 use crate::server::key::ReadKey;
@@ -16,7 +16,7 @@ pub fn on_key(ctx: &mut Context, event: &KeyEvent<'_>) {
         }
         EventKind::Restore | EventKind::RenameTo | EventKind::MoveTo | EventKind::CopyTo => {
             let key = ReadKey::open_notouch(ctx, event.key);
-            let holds_queue = key.value::<Stored>().is_ok_and(|value| value.is_some());
+            let holds_queue = key.value::<QueueValue>().is_ok_and(|value| value.is_some());
             // In a transaction, Valkey 9.1 reports the database of the client, even if MOVE or COPY has written the key
             // to another database. So this function asks the key for its database.
             let database = key.database();

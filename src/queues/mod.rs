@@ -21,7 +21,8 @@ pub mod totals;
 pub mod upkeep;
 pub mod waiting;
 pub mod wire;
+pub mod words;
 
 pub use open::{OpenQueue, rejected_effects, report_rejected};
 pub use report::report;
-pub use stored::Stored;
+pub use stored::QueueValue;

@@ -1,7 +1,8 @@
 //! An open queue: a command changes it, and then commits the changes.
 
 use super::wire::{APPLY, EncodedEffects};
-use super::{Stored, names, stored, totals, waiting};
+use super::{QueueValue, names, stored, totals, waiting};
+use crate::base::packed::Unreadable;
 use crate::base::time::Millis;
 use crate::error::Error;
 use crate::queues::model::{Change, Effect, JobChange, Queue};
@@ -17,11 +18,12 @@ pub fn rejected_effects() -> u64 {
     REJECTED.load(Ordering::Relaxed)
 }
 
-/// Counts and logs replicated effects that the queue in `key` has rejected. Without these effects, the queue differs
-/// from the master's queue.
-pub fn report_rejected(ctx: &Context, key: Str<'_>, count: u64) {
+/// Counts and logs rejected effects of a master or an AOF file. Without these effects, the queue in `key` differs from
+/// the master's queue. `first` is the first of them, and the reason.
+pub fn report_rejected(ctx: &Context, key: Option<Str<'_>>, count: u64, first: &Unreadable) {
     REJECTED.fetch_add(count, Ordering::Relaxed);
-    ctx.log(c"warning", &format!("zeitset: rejected {count} replicated effects that do not fit the queue {key}"));
+    let key = key.map_or("?".to_owned(), |key| key.to_string());
+    ctx.log(c"warning", &format!("zeitset: rejected {count} replicated effects on the queue {key}: {first}"));
 }
 
 /// An open queue. If the key is missing, the queue is empty, and a commit with effects creates the key.
@@ -42,7 +44,7 @@ impl<'k, M: Mode> OpenQueue<'k, M> {
     }
 
     fn of(key: Key<'k, M>, name: Str<'k>) -> Result<OpenQueue<'k, M>, Error> {
-        let new = if key.value::<Stored>()?.is_some() { None } else { Some(Queue::new()) };
+        let new = if key.value::<QueueValue>()?.is_some() { None } else { Some(Queue::new()) };
         Ok(OpenQueue { name, key, new, effects: EncodedEffects::default(), uncommitted: Uncommitted::default() })
     }
 
@@ -61,7 +63,7 @@ impl<'k, M: Mode> OpenQueue<'k, M> {
         }
     }
 
-    pub(super) fn stored(&self) -> Option<&Stored> {
+    pub(super) fn stored(&self) -> Option<&QueueValue> {
         self.key.value().ok().flatten()
     }
 }
@@ -93,7 +95,7 @@ impl<'k> OpenQueue<'k, Writing> {
         let (queue, ctx) = match &mut self.new {
             Some(new) => (new, self.key.ctx()),
             None => {
-                let value: Option<(&mut Stored, _)> = self.key.value_mut().ok().flatten();
+                let value: Option<(&mut QueueValue, _)> = self.key.value_mut().ok().flatten();
                 let (stored, ctx) = value.expect("the key held a queue when it was opened");
                 (&mut stored.queue, ctx)
             }
@@ -123,22 +125,25 @@ impl<'k> OpenQueue<'k, Writing> {
         let (is_new, mut check_at) = (new.is_some(), None);
         let ctx = match new {
             Some(new) => {
-                let stored = Stored::new(new);
+                let stored = QueueValue::new(new);
                 check_at = stored::moved_forward(&stored, now);
+                // A new value sends the event `new` at once. If a listener then changes this queue, its change must
+                // come after this one on replicas, too.
+                key.ctx().replicate_bytes(APPLY, name, &[effects.bytes()]);
                 key.set_value(stored)
             }
             None => {
-                if let Ok(Some((stored, ctx))) = key.value_mut::<Stored>() {
+                if let Ok(Some((stored, ctx))) = key.value_mut::<QueueValue>() {
                     stored.count(|| ctx.is_replayed());
                     check_at = stored::moved_forward(stored, now);
                 }
+                key.ctx().replicate_bytes(APPLY, name, &[effects.bytes()]);
                 key.close()
             }
         };
         if is_new || check_at.is_some() {
             names::bring_forward(ctx, name, check_at);
         }
-        ctx.replicate_bytes(APPLY, name, &effects.arguments());
         ctx.signal_modified(name);
         if let Some(next) = next {
             waiting::note_queue_changed(ctx, name, now, next);

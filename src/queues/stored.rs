@@ -4,7 +4,7 @@ use super::names;
 use super::totals::Contribution;
 use super::wire::{APPLY, EncodedEffects};
 use crate::base::relocate::{Mover, Relocate};
-use crate::base::time::Millis;
+use crate::base::time::{Millis, NEVER};
 use crate::queues::model::Queue;
 use crate::server::OwnedStr;
 use crate::server::data_type::{DataType, Handle};
@@ -17,20 +17,17 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 const BATCH: usize = 64;
 const BATCH_BYTES: usize = 64 * 1024;
 
-/// The planned time for a queue that needs no check.
-pub(super) const NEVER: Millis = Millis::MAX;
-
 /// A queue, its contribution to the totals, and the times of its checks.
-pub struct Stored {
+pub struct QueueValue {
     pub queue: Queue,
     contribution: Contribution,
     pub(super) upkeep: Upkeep,
 }
 
-impl Stored {
-    pub fn new(queue: Queue) -> Stored {
+impl QueueValue {
+    pub fn new(queue: Queue) -> QueueValue {
         let contribution = Contribution::of(&queue);
-        Stored { queue, contribution, upkeep: Upkeep::new() }
+        QueueValue { queue, contribution, upkeep: Upkeep::new() }
     }
 
     /// Updates the totals for INFO. The caller must call this function after each change of the queue. If
@@ -47,8 +44,8 @@ pub(super) struct Upkeep {
     /// `zq.dead` has been sent.
     pub announced: AtomicU64,
     /// The planned time of the next check. The planned time in [`names`] can differ from this field. After a load,
-    /// RESTORE, RENAME, MOVE or COPY, the check in [`names`] is due at once. If a check was not allowed to change
-    /// the queue, [`names`] plans the next check [`RETRY`](super::upkeep) ms later. This field then keeps its old value.
+    /// RESTORE, RENAME, MOVE or COPY, the check in [`names`] is due at once. If a check was not allowed to change the
+    /// queue, [`names`] plans the next check a second later. This field then keeps its old value.
     pub planned: AtomicU64,
 }
 
@@ -60,7 +57,7 @@ impl Upkeep {
 
 /// After a change of the queue, computes when the next check is useful. If this is before the planned time, stores and
 /// returns the new time. Otherwise, returns `None`.
-pub(super) fn moved_forward(stored: &Stored, now: Millis) -> Option<Millis> {
+pub(super) fn moved_forward(stored: &QueueValue, now: Millis) -> Option<Millis> {
     let Upkeep { announced, planned } = &stored.upkeep;
     // If the clock was set back, `announced` may be in the future.
     if announced.load(Relaxed) > now {
@@ -70,39 +67,39 @@ pub(super) fn moved_forward(stored: &Stored, now: Millis) -> Option<Millis> {
     next.inspect(|&next| planned.store(next, Relaxed))
 }
 
-pub(super) fn next_check(stored: &Stored, now: Millis) -> Option<Millis> {
+pub(super) fn next_check(stored: &QueueValue, now: Millis) -> Option<Millis> {
     stored.queue.next_upkeep(now, stored.upkeep.announced.load(Relaxed))
 }
 
-impl Clone for Stored {
-    fn clone(&self) -> Stored {
-        Stored::new(self.queue.clone())
+impl Clone for QueueValue {
+    fn clone(&self) -> QueueValue {
+        QueueValue::new(self.queue.clone())
     }
 }
 
-static HANDLE: Handle<Stored> = Handle::new();
+static HANDLE: Handle<QueueValue> = Handle::new();
 
-impl Relocate for Stored {
+impl Relocate for QueueValue {
     fn relocate(&mut self, from: usize, mover: &mut impl Mover) -> Option<usize> {
         self.queue.relocate(from, mover)
     }
 }
 
-impl DataType for Stored {
+impl DataType for QueueValue {
     const NAME: &'static CStr = c"zeitqueue";
     const NUMBER: c_int = 1;
     const EVENTS: Classes = Classes::KEYS;
 
-    fn handle() -> &'static Handle<Stored> {
+    fn handle() -> &'static Handle<QueueValue> {
         &HANDLE
     }
 
-    fn load(from: &mut Loader<'_>) -> Result<Stored, String> {
+    fn load(from: &mut Loader<'_>) -> Result<QueueValue, String> {
         let queue = Queue::decode(from).map_err(|why| why.to_string())?;
         if let Some((database, name)) = from.key() {
             names::note_loaded(from, database, name.bytes());
         }
-        Ok(Stored::new(queue))
+        Ok(QueueValue::new(queue))
     }
 
     fn save(&self, to: &mut Saver<'_>) {
@@ -111,13 +108,12 @@ impl DataType for Stored {
 
     fn rewrite(&self, to: &mut Rewriter<'_>) {
         let mut emit = |effects: &EncodedEffects| {
-            let arguments: Vec<_> = effects.arguments().into_iter().map(OwnedStr::new).collect();
-            to.emit(APPLY, &arguments);
+            to.emit(APPLY, &[OwnedStr::new(effects.bytes())]);
         };
         let mut effects = EncodedEffects::default();
         for effect in self.queue.rebuild() {
             effects.add(&effect);
-            if effects.effects() >= BATCH || effects.bytes() >= BATCH_BYTES {
+            if effects.effects() >= BATCH || effects.bytes().len() >= BATCH_BYTES {
                 emit(&effects);
                 effects = EncodedEffects::default();
             }

@@ -4,7 +4,7 @@
 //! The totals include a queue from the creation of its value (by a push, a load or a copy) until the server frees the
 //! value. The server can free it in another thread, so the totals are atomics, and a lock protects the list of queues.
 
-use crate::base::time::Millis;
+use crate::base::time::{Millis, NEVER};
 use crate::queues::model::{Queue, STORED_STATES};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -19,9 +19,6 @@ static DEAD_LETTERS: AtomicU64 = AtomicU64::new(0);
 static EXPIRED_JOBS: AtomicU64 = AtomicU64::new(0);
 static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
 static FIRSTS: Mutex<Firsts> = Mutex::new(Firsts { by_time: BTreeMap::new() });
-
-/// The `due` of a queue in which no job waits or will wait.
-const NEVER: Millis = Millis::MAX;
 
 /// A list with an entry for each queue, ordered by time. The time of an entry is the time from which on a job of the queue
 /// waits for a claim ([`Queue::waits`]), or earlier if the entry is outdated.

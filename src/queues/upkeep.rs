@@ -16,10 +16,10 @@
 //! planned checks, in case it is promoted. The time of the last `zq.dead` event is not saved. So after a restart or a
 //! promotion the event may be sent again for the same dead letters.
 
-use super::stored::{NEVER, next_check};
+use super::stored::next_check;
 use super::totals::count_dead_letters;
-use super::{OpenQueue, Stored, names};
-use crate::base::time::Millis;
+use super::{OpenQueue, QueueValue, names};
+use crate::base::time::{Millis, NEVER};
 use crate::queues::model::Queue;
 use crate::server::context::EventClass;
 use crate::server::events::ServerEvent;
@@ -99,19 +99,19 @@ fn process_queue(ctx: &mut Context, name: Str<'_>, now: Millis) -> usize {
         let announced = stored.upkeep.announced.load(Relaxed);
         let has_new_dead_letters = stored.queue.new_dead_letters(announced, now) > 0;
         let new_dead_letters = stored.queue.new_dead_letters(announced.max(COUNTED_FROM.load(Relaxed)), now);
-        (has_new_dead_letters, new_dead_letters, stored.queue.has_to_clean_up(now))
+        (has_new_dead_letters, new_dead_letters, stored.queue.needs_upkeep(now))
     });
-    let Some((has_new_dead_letters, new_dead_letters, has_to_clean_up)) = due else {
+    let Some((has_new_dead_letters, new_dead_letters, needs_upkeep)) = due else {
         names::forget(ctx, name);
         return 0;
     };
-    if (has_new_dead_letters || has_to_clean_up) && !ctx.may_serve(name) {
+    if (has_new_dead_letters || needs_upkeep) && !ctx.may_serve(name) {
         return 0;
     }
     count_dead_letters(new_dead_letters);
     let mut done = 0;
-    if has_to_clean_up && let Ok(mut open) = OpenQueue::<Writing>::open(ctx, name) {
-        done = open.change(|queue: &mut Queue, effects| queue.clean_up(now, |effect| effects.add(effect)));
+    if needs_upkeep && let Ok(mut open) = OpenQueue::<Writing>::open(ctx, name) {
+        done = open.change(|queue: &mut Queue, effects| queue.run_upkeep(now, |effect| effects.add(effect)));
         open.commit_replayed(now);
     }
     let next = with_stored(ctx, name, |stored| {
@@ -133,7 +133,7 @@ fn process_queue(ctx: &mut Context, name: Str<'_>, now: Millis) -> usize {
 }
 
 /// Calls `read` with the queue and returns its result. Returns `None` if the key holds no queue.
-fn with_stored<R>(ctx: &mut Context, name: Str<'_>, read: impl FnOnce(&Stored) -> R) -> Option<R> {
+fn with_stored<R>(ctx: &mut Context, name: Str<'_>, read: impl FnOnce(&QueueValue) -> R) -> Option<R> {
     let open = OpenQueue::open_notouch(ctx, name).ok()?;
     open.stored().map(read)
 }

@@ -1,44 +1,46 @@
-//! The encoding of effects for replicas and AOF files: `ZQ.APPLY key at effect [effect ...]`.
+//! The encoding of effects for replicas and AOF files: `ZQ.APPLY key effects`, with all effects in one argument
+//! ([`packed`](crate::base::packed)). The header is `at`, the time of the command in Unix milliseconds.
 //!
 //! An effect has the results of a command: IDs, tokens, absolute times. The public commands are not replicated, because
-//! their arguments have no place for results. `at` is the time of the command.
+//! their arguments have no place for results.
 //!
-//! An effect consists of a name in capitals, its arguments, and its options in the order of the table. An option is a
-//! name in lower case and a value. A flag is an option without a value. Unless the table says otherwise, an option
-//! with the value 0 or an empty string is omitted.
+//! In this table, n is a number, s a byte string, ? a number that may be absent, and b a byte.
 //!
-//! | effect | arguments | options |
+//! | code | effect | contents |
 //! |---|---|---|
-//! | `PUSH`, `PUSHAUTO` | id payload due priority attempts every (0: once) | group, ttl, again (flag) |
-//! | `CLAIM` | id token deadline | worker |
-//! | `SETTLE` | | |
-//! | `ACK` | id | |
-//! | `AGAIN` | id due | |
-//! | `RETRY` | id due | free or last (flags), error |
-//! | `DEAD` | id | free (flag), error |
-//! | `EXTEND` | id deadline | |
-//! | `CANCEL`, `CLEAN`, `DROP`, `FOLLOW`, `REVIVE` | id | |
-//! | `EXPIRE` | id | due (of the next occurrence) |
-//! | `MOVE` | id due priority (`-`: unchanged) | |
-//! | `REDRIVE` | count | group (empty: the jobs without a group) |
-//! | `HOLD` | group until (0: released) | |
-//! | `CONFIGURE` | | [`Settings::FIELDS`] |
-//! | `FOLLOWER` | id payload due priority attempts every | group, ttl |
-//! | `JOB` | id payload state time priority seq | [`Record::FIELDS`], worker, error, group |
-//! | `UNITS` | back-at units | group (empty: the jobs without a group; omitted: the units of RATE) |
-//! | `TURN` | group | |
-//! | `TOTALS` | token id-ms id-seq seq | [`Counters::FIELDS`] |
+//! | 0 | `PUSH` | b: 1 the queue has generated the ID, 2 AGAIN; new job |
+//! | 1 | `CLAIM` | s id, n token, n deadline, s worker |
+//! | 2 | `SETTLE` | |
+//! | 3 | `ACK` | s id, ? due (of the next occurrence) |
+//! | 4 | `RETRY` | s id, n due, b attempt, s error |
+//! | 5 | `DEAD` | s id, b: 1 the attempt does not count, s error |
+//! | 6 | `EXTEND` | s id, n deadline |
+//! | 7 | `CANCEL` | s id |
+//! | 8 | `MOVE` | s id, ? due, ? priority |
+//! | 9 | `CLEAN` | s id |
+//! | 10 | `DROP` | s id |
+//! | 11 | `REVIVE` | s id |
+//! | 12 | `REDRIVE` | n count, group |
+//! | 13 | `CONFIGURE` | the fields [`Settings::FIELDS`] |
+//! | 14 | `HOLD` | s group, n until (0: released) |
+//! | 15 | `EXPIRE` | s id, ? due (of the next occurrence) |
+//! | 16 | `FOLLOW` | s id |
+//! | 17 | `FOLLOWER` | new job |
+//! | 18 | `JOB` | s id, s payload, b state, n time, n priority, n push number, the fields [`Record::FIELDS`], s worker, s error, s group |
+//! | 19 | `UNITS` | group, n back at, n units |
+//! | 20 | `TURN` | s group |
+//! | 21 | `TOTALS` | n last token, n n last ID, n next push number, the fields [`Counters::FIELDS`] |
 //!
-//! With `PUSHAUTO`, the queue has generated the ID. With `free`, the attempt does not count. With `last`, the job waits
-//! for its next occurrence.
-//!
-//! `state` is the stored state: `ready`, `delayed`, `claimed`, `dead`. Times are Unix milliseconds, and durations are
-//! milliseconds. Only rewritten AOF files contain `JOB`, `FOLLOWER`, `UNITS`, `TURN` and `TOTALS`.
-//! `commands/apply.rs` decodes all effects.
+//! A new job is: s id, s payload, n due, n priority, n attempts, ? every, s group, ? ttl. A priority is zigzag. An
+//! attempt is 0 if it counts, 1 if not, and 2 if the job waits for its next occurrence. A group that may be absent has
+//! a byte before it: 1, or 0 alone. Fields are a bit mask, and the numbers whose bits are set, as in the stored form.
+//! Only rewritten AOF files contain `FOLLOWER`, `JOB`, `UNITS`, `TURN` and `TOTALS`.
 
-use crate::base::time::{Decimal, Millis};
+use crate::base::packed::{Packer, Unpacker, Unreadable, codes, unzigzag, zigzag};
+use crate::base::stream::DecodeError;
+use crate::base::time::Millis;
 use crate::queues::model::{
-    Attempt, Change, Counters, Effect, Extras, Field, JobChange, NewJob, Record, Settings, Taken, Totals,
+    Attempt, AutoId, Change, Counters, Effect, Extras, JobChange, NewJob, Record, Settings, State, Taken, Totals, field,
 };
 use smallvec::SmallVec;
 use std::ffi::CStr;
@@ -48,25 +50,76 @@ pub const APPLY: &CStr = c"ZQ.APPLY";
 /// The keyspace event for jobs that became dead letters.
 pub const DEAD_EVENT: &CStr = c"zq.dead";
 
-/// The argument of `MOVE` for a due time or a priority that does not change.
-pub const SAME: &[u8] = b"-";
+codes! {
+    PUSH = 0,
+    CLAIM = 1,
+    SETTLE = 2,
+    ACK = 3,
+    RETRY = 4,
+    DEAD = 5,
+    EXTEND = 6,
+    CANCEL = 7,
+    MOVE = 8,
+    CLEAN = 9,
+    DROP = 10,
+    REVIVE = 11,
+    REDRIVE = 12,
+    CONFIGURE = 13,
+    HOLD = 14,
+    EXPIRE = 15,
+    FOLLOW = 16,
+    FOLLOWER = 17,
+    JOB = 18,
+    UNITS = 19,
+    TURN = 20,
+    TOTALS = 21,
+}
 
-/// The flag of an attempt that does not count.
-pub const FREE: &[u8] = b"free";
-/// The flag of `RETRY` if a recurring job has no attempt left. The job waits for its next occurrence.
-pub const LAST: &[u8] = b"last";
+/// The flags of `PUSH`.
+const GENERATED: u8 = 1;
+const AGAIN: u8 = 2;
 
-pub const AGAIN: &[u8] = b"again";
-pub const TTL: &[u8] = b"ttl";
-/// In the effect `EXPIRE`, this option is the next due time of a recurring job.
-pub const DUE: &[u8] = b"due";
+const ATTEMPTS: [Attempt; 3] = [Attempt::Counts, Attempt::Free, Attempt::Last];
 
-/// Encoded effects with the same time: the arguments of one [`APPLY`].
+/// Returns the code of an effect, and the keyspace event that it has, if any.
+fn code_of(change: &Change<'_>) -> (u8, Option<&'static CStr>) {
+    match change {
+        Change::Push { .. } => (PUSH, Some(c"zq.push")),
+        Change::Job { change, .. } => match change {
+            JobChange::Claim { .. } => (CLAIM, Some(c"zq.claim")),
+            JobChange::Ack { .. } => (ACK, Some(c"zq.ack")),
+            JobChange::Retry { .. } => (RETRY, Some(c"zq.nack")),
+            JobChange::Dead { .. } => (DEAD, Some(DEAD_EVENT)),
+            JobChange::Extend { .. } => (EXTEND, Some(c"zq.extend")),
+            JobChange::Cancel => (CANCEL, Some(c"zq.cancel")),
+            JobChange::Reschedule { .. } => (MOVE, Some(c"zq.reschedule")),
+            JobChange::Clean => (CLEAN, Some(c"zq.clean")),
+            JobChange::Drop => (DROP, None),
+            JobChange::Expire { .. } => (EXPIRE, Some(c"zq.expired")),
+            JobChange::Follow => (FOLLOW, None),
+            JobChange::Revive => (REVIVE, Some(c"zq.redrive")),
+        },
+        Change::SettleRates => (SETTLE, None),
+        Change::Redrive { .. } => (REDRIVE, Some(c"zq.redrive")),
+        Change::Hold { .. } => (HOLD, Some(c"zq.hold")),
+        Change::Configure(_) => (CONFIGURE, Some(c"zq.config")),
+        Change::RestoreJob(_) => (JOB, None),
+        Change::RestoreFollower(_) => (FOLLOWER, None),
+        Change::RestoreUnits { .. } => (UNITS, None),
+        Change::RestoreTurn { .. } => (TURN, None),
+        Change::RestoreTotals(_) => (TOTALS, None),
+    }
+}
+
+/// Returns the name of an effect, for the log.
+pub fn name_of(effect: &Effect<'_>) -> &'static str {
+    name(code_of(&effect.change).0).expect("each code has a name")
+}
+
+/// Encoded effects with the same time: the argument of one [`APPLY`].
 #[derive(Default)]
 pub struct EncodedEffects {
-    /// The text of all arguments. `ends` has the end of each argument in this text.
-    text: Vec<u8>,
-    ends: Vec<usize>,
+    packed: Packer,
     effects: usize,
     happened: SmallVec<[&'static CStr; 2]>,
 }
@@ -76,151 +129,183 @@ impl EncodedEffects {
         self.effects
     }
 
-    pub fn bytes(&self) -> usize {
-        self.text.len()
-    }
-
     pub fn happened(&self) -> &[&'static CStr] {
         &self.happened
     }
 
-    /// Returns the arguments of [`APPLY`] after the key.
-    pub fn arguments(&self) -> SmallVec<[&[u8]; 12]> {
-        let mut start = 0;
-        self.ends.iter().map(|&end| &self.text[std::mem::replace(&mut start, end)..end]).collect()
+    /// Returns the argument of [`APPLY`] after the key.
+    pub fn bytes(&self) -> &[u8] {
+        self.packed.bytes()
     }
 
     /// Adds an effect. All added effects must have the same `at`.
     pub fn add(&mut self, effect: &Effect<'_>) {
-        if self.ends.is_empty() {
-            self.text.reserve(256);
-            self.ends.reserve(12);
-            self.number(effect.at);
+        if self.packed.begin() {
+            self.packed.number(effect.at);
         }
         self.effects += 1;
-        match effect.change {
-            Change::Push { job, generated, again } => {
-                self.word(if generated { b"PUSHAUTO" } else { b"PUSH" }, c"zq.push").new_job(&job).flag(AGAIN, again)
-            }
-            Change::Job { id, change } => self.job_change(id, change),
-            Change::SettleRate => self.arg(b"SETTLE"),
-            Change::Redrive { count, group } => self.word(b"REDRIVE", c"zq.redrive").number(count).group(group),
-            Change::Hold { group, until } => self.word(b"HOLD", c"zq.hold").arg(group).number(until),
-            Change::Configure(settings) => {
-                self.word(b"CONFIGURE", c"zq.config").fields(Settings::FIELDS, &settings, &Settings::default())
-            }
-            Change::RestoreJob(job) => self.job(&job),
-            Change::RestoreFollower(job) => self.arg(b"FOLLOWER").new_job(&job),
-            Change::RestoreUnits { group, taken: Taken { back_at, units } } => {
-                self.arg(b"UNITS").number(back_at).number(units).group(group)
-            }
-            Change::RestoreTurn { group } => self.arg(b"TURN").arg(group),
-            Change::RestoreTotals(Totals { last_token, last_id, next_seq, counters }) => {
-                self.arg(b"TOTALS").number(last_token).number(last_id.ms).number(last_id.seq).number(next_seq);
-                self.fields(Counters::FIELDS, &counters, &Counters::default())
-            }
-        };
-    }
-
-    fn job_change(&mut self, id: &[u8], change: JobChange<'_>) -> &mut EncodedEffects {
-        match change {
-            JobChange::Claim { token, deadline, worker } => {
-                self.word(b"CLAIM", c"zq.claim").arg(id).number(token).number(deadline).option(b"worker", worker)
-            }
-            JobChange::Ack { again: None } => self.word(b"ACK", c"zq.ack").arg(id),
-            JobChange::Ack { again: Some(due) } => self.word(b"AGAIN", c"zq.ack").arg(id).number(due),
-            JobChange::Retry { due, attempt, error } => {
-                self.word(b"RETRY", c"zq.nack").arg(id).number(due);
-                self.flag(FREE, attempt == Attempt::Free).flag(LAST, attempt == Attempt::Last).option(b"error", error)
-            }
-            JobChange::Dead { is_free, error } => {
-                self.word(b"DEAD", DEAD_EVENT).arg(id).flag(FREE, is_free).option(b"error", error)
-            }
-            JobChange::Extend { deadline } => self.word(b"EXTEND", c"zq.extend").arg(id).number(deadline),
-            JobChange::Cancel => self.word(b"CANCEL", c"zq.cancel").arg(id),
-            JobChange::Clean => self.word(b"CLEAN", c"zq.clean").arg(id),
-            JobChange::Drop => self.arg(b"DROP").arg(id),
-            JobChange::Expire { again } => self.word(b"EXPIRE", c"zq.expired").arg(id).time(DUE, again),
-            JobChange::Follow => self.arg(b"FOLLOW").arg(id),
-            JobChange::Revive => self.word(b"REVIVE", c"zq.redrive").arg(id),
-            JobChange::Reschedule { due, priority } => {
-                self.word(b"MOVE", c"zq.reschedule").arg(id);
-                match due {
-                    Some(due) => self.number(due),
-                    None => self.arg(SAME),
-                };
-                match priority {
-                    Some(priority) => self.signed(priority.into()),
-                    None => self.arg(SAME),
-                }
-            }
-        }
-    }
-
-    fn new_job(&mut self, job: &NewJob<'_>) -> &mut EncodedEffects {
-        let NewJob { id, payload, group, due, priority, max_attempts, every, ttl } = *job;
-        self.arg(id).arg(payload).number(due).signed(priority.into());
-        self.number(max_attempts.into()).number(every.unwrap_or(0)).option(b"group", group).time(TTL, ttl)
-    }
-
-    fn job(&mut self, job: &Record<'_>) -> &mut EncodedEffects {
-        let Extras { worker, error, .. } = job.extras;
-        self.arg(b"JOB").arg(job.id).arg(job.payload).arg(job.state.name().as_bytes());
-        self.number(job.time).signed(job.priority.into()).number(job.seq);
-        self.fields(&Record::FIELDS, job, &job.bare());
-        self.option(b"worker", worker).option(b"error", error).option(b"group", job.group)
-    }
-
-    fn fields<T>(&mut self, fields: &[Field<T>], of: &T, default: &T) -> &mut EncodedEffects {
-        for (name, value) in fields.iter().filter_map(|field| Some((field.name, field.changed(of, default)?))) {
-            self.arg(name.as_bytes()).number(value);
-        }
-        self
-    }
-
-    fn flag(&mut self, name: &[u8], is_set: bool) -> &mut EncodedEffects {
-        if is_set { self.arg(name) } else { self }
-    }
-
-    fn option(&mut self, name: &[u8], value: &[u8]) -> &mut EncodedEffects {
-        if value.is_empty() { self } else { self.arg(name).arg(value) }
-    }
-
-    fn group(&mut self, group: Option<&[u8]>) -> &mut EncodedEffects {
-        match group {
-            Some(group) => self.arg(b"group").arg(group),
-            None => self,
-        }
-    }
-
-    fn time(&mut self, name: &[u8], value: Option<Millis>) -> &mut EncodedEffects {
-        match value {
-            Some(value) => self.arg(name).number(value),
-            None => self,
-        }
-    }
-
-    fn word(&mut self, word: &[u8], event: &'static CStr) -> &mut EncodedEffects {
-        if !self.happened.contains(&event) {
+        let (code, event) = code_of(&effect.change);
+        if let Some(event) = event.filter(|event| !self.happened.contains(event)) {
             self.happened.push(event);
         }
-        self.arg(word)
-    }
-
-    fn arg(&mut self, arg: &[u8]) -> &mut EncodedEffects {
-        self.text.extend_from_slice(arg);
-        self.ends.push(self.text.len());
-        self
-    }
-
-    fn number(&mut self, number: u64) -> &mut EncodedEffects {
-        self.arg(Decimal::of(number.min(i64::MAX.unsigned_abs())).as_bytes())
-    }
-
-    fn signed(&mut self, number: i64) -> &mut EncodedEffects {
-        if number < 0 {
-            self.text.push(b'-');
-        }
-        self.number(number.unsigned_abs())
+        self.packed.effect(code, |to| write(&effect.change, to));
     }
 }
+
+fn write(change: &Change<'_>, to: &mut Packer) {
+    match *change {
+        Change::Push { job, generated, again } => {
+            to.byte(if generated { GENERATED } else { 0 } | if again { AGAIN } else { 0 });
+            write_new_job(&job, to);
+        }
+        Change::Job { id, change } => write_job_change(change, to.text(id)),
+        Change::SettleRates => {}
+        Change::Redrive { count, group } => write_group(group, to.number(count)),
+        Change::Hold { group, until } => {
+            to.text(group).number(until);
+        }
+        Change::Configure(settings) => field::write_fields(Settings::FIELDS, &settings, to),
+        Change::RestoreJob(job) => write_job(&job, to),
+        Change::RestoreFollower(job) => write_new_job(&job, to),
+        Change::RestoreUnits { group, taken: Taken { back_at, units } } => {
+            write_group(group, to);
+            to.number(back_at).number(units);
+        }
+        Change::RestoreTurn { group } => {
+            to.text(group);
+        }
+        Change::RestoreTotals(Totals { last_token, last_id, next_seq, counters }) => {
+            to.number(last_token).number(last_id.ms).number(last_id.seq).number(next_seq);
+            field::write_fields(Counters::FIELDS, &counters, to);
+        }
+    }
+}
+
+/// Writes what follows the job's ID.
+fn write_job_change(change: JobChange<'_>, to: &mut Packer) {
+    match change {
+        JobChange::Claim { token, deadline, worker } => to.number(token).number(deadline).text(worker),
+        JobChange::Ack { next_due } | JobChange::Expire { next_due } => to.option(next_due),
+        JobChange::Retry { due, attempt, error } => to.number(due).byte(attempt as u8).text(error),
+        JobChange::Dead { is_free, error } => to.byte(is_free.into()).text(error),
+        JobChange::Extend { deadline } => to.number(deadline),
+        JobChange::Reschedule { due, priority } => {
+            to.option(due).option(priority.map(|priority| zigzag(priority.into())))
+        }
+        JobChange::Cancel | JobChange::Clean | JobChange::Drop | JobChange::Follow | JobChange::Revive => to,
+    };
+}
+
+fn write_new_job(job: &NewJob<'_>, to: &mut Packer) {
+    let NewJob { id, payload, group, due, priority, max_attempts, every, ttl } = *job;
+    to.text(id).text(payload).number(due).number(zigzag(priority.into())).number(max_attempts.into());
+    to.option(every).text(group).option(ttl);
+}
+
+fn write_job(job: &Record<'_>, to: &mut Packer) {
+    let Extras { worker, error, .. } = job.extras;
+    to.text(job.id).text(job.payload).byte(job.state as u8);
+    to.number(job.time).number(zigzag(job.priority.into())).number(job.seq);
+    field::write_changed(&Record::FIELDS, job, &job.bare(), to);
+    to.text(worker).text(error).text(job.group);
+}
+
+fn write_group(group: Option<&[u8]>, to: &mut Packer) {
+    match group {
+        Some(group) => to.byte(1).text(group),
+        None => to.byte(0),
+    };
+}
+
+/// Decodes an argument: the time, and the effects, at least one.
+pub fn decode(argument: &[u8]) -> Result<(Millis, Vec<Effect<'_>>), Unreadable> {
+    let of_all = |why| Unreadable::new("effects", why);
+    let mut from = Unpacker::begin(argument).map_err(of_all)?;
+    let at = from.number().map_err(of_all)?;
+    let effects = from.effects(name, |code, from| Ok(Effect { at, change: read(code, from)? }))?;
+    if effects.is_empty() { Err(of_all(DecodeError::Truncated)) } else { Ok((at, effects)) }
+}
+
+fn read<'a>(code: u8, from: &mut Unpacker<'a>) -> Result<Change<'a>, DecodeError> {
+    Ok(match code {
+        PUSH => {
+            let flags = from.byte()?;
+            field::ensure(flags <= GENERATED | AGAIN, "unknown flag")?;
+            Change::Push { generated: flags & GENERATED != 0, again: flags & AGAIN != 0, job: read_new_job(from)? }
+        }
+        SETTLE => Change::SettleRates,
+        REDRIVE => Change::Redrive { count: from.number()?, group: read_group(from)? },
+        HOLD => Change::Hold { group: from.text()?, until: from.number()? },
+        CONFIGURE => Change::Configure(field::read_fields(Settings::FIELDS, from)?),
+        JOB => Change::RestoreJob(read_job(from)?),
+        FOLLOWER => Change::RestoreFollower(read_new_job(from)?),
+        UNITS => {
+            let group = read_group(from)?;
+            Change::RestoreUnits { group, taken: Taken { back_at: from.number()?, units: from.number()? } }
+        }
+        TURN => Change::RestoreTurn { group: from.text()? },
+        TOTALS => Change::RestoreTotals(Totals {
+            last_token: from.number()?,
+            last_id: AutoId { ms: from.number()?, seq: from.number()? },
+            next_seq: from.number()?,
+            counters: field::read_fields(Counters::FIELDS, from)?,
+        }),
+        _ => Change::Job { id: from.text()?, change: read_job_change(code, from)? },
+    })
+}
+
+fn read_job_change<'a>(code: u8, from: &mut Unpacker<'a>) -> Result<JobChange<'a>, DecodeError> {
+    Ok(match code {
+        CLAIM => JobChange::Claim { token: from.number()?, deadline: from.number()?, worker: from.text()? },
+        ACK => JobChange::Ack { next_due: from.option()? },
+        RETRY => JobChange::Retry {
+            due: from.number()?,
+            attempt: *ATTEMPTS.get(usize::from(from.byte()?)).ok_or(DecodeError::Invalid("unknown attempt"))?,
+            error: from.text()?,
+        },
+        DEAD => JobChange::Dead { is_free: from.flag()?, error: from.text()? },
+        EXTEND => JobChange::Extend { deadline: from.number()? },
+        CANCEL => JobChange::Cancel,
+        MOVE => JobChange::Reschedule { due: from.option()?, priority: from.option()?.map(priority).transpose()? },
+        CLEAN => JobChange::Clean,
+        DROP => JobChange::Drop,
+        REVIVE => JobChange::Revive,
+        EXPIRE => JobChange::Expire { next_due: from.option()? },
+        FOLLOW => JobChange::Follow,
+        _ => return Err(crate::base::packed::UNKNOWN),
+    })
+}
+
+fn read_new_job<'a>(from: &mut Unpacker<'a>) -> Result<NewJob<'a>, DecodeError> {
+    Ok(NewJob {
+        id: from.text()?,
+        payload: from.text()?,
+        due: from.number()?,
+        priority: priority(from.number()?)?,
+        max_attempts: from.small()?,
+        every: from.option()?,
+        group: from.text()?,
+        ttl: from.option()?,
+    })
+}
+
+fn read_job<'a>(from: &mut Unpacker<'a>) -> Result<Record<'a>, DecodeError> {
+    let (id, payload) = (from.text()?, from.text()?);
+    let state = *State::ALL.get(usize::from(from.byte()?)).ok_or(DecodeError::Invalid("unknown state"))?;
+    let (time, priority, seq) = (from.number()?, priority(from.number()?)?, from.number()?);
+    let mut job = Record::new(id, payload, state, time, priority, seq).bare();
+    field::read_changed(&Record::FIELDS, &mut job, from)?;
+    (job.extras.worker, job.extras.error, job.group) = (from.text()?, from.text()?, from.text()?);
+    Ok(job)
+}
+
+fn read_group<'a>(from: &mut Unpacker<'a>) -> Result<Option<&'a [u8]>, DecodeError> {
+    if from.flag()? { from.text().map(Some) } else { Ok(None) }
+}
+
+fn priority(number: u64) -> Result<i32, DecodeError> {
+    i32::try_from(unzigzag(number)).map_err(|_| DecodeError::Invalid("priority out of range"))
+}
+
+#[cfg(test)]
+pub mod tests;

@@ -61,16 +61,16 @@ static DRY_RUN_CONTEXT: AtomicPtr<RedisModuleCtx> = AtomicPtr::new(null_mut());
 lazy_static! {
     /// For each key, whether the server would accept a write command in this turn (see [`begin_iteration`]). Outside a
     /// cluster, all keys share one answer. Used only on Redis 7.0.
-    static ref TURN: Shared<Option<HashMap<Box<[u8]>, bool>>> = Shared::new(None);
+    static ref ACCEPTED: Shared<Option<HashMap<Box<[u8]>, bool>>> = Shared::new(None);
 }
 
 /// Begins a turn of the event loop of Redis 7.0. During a turn, the results of [`Context::may_serve`] do not change.
 pub(super) fn begin_iteration(ctx: &Context) {
-    TURN.with(ctx, |turn| *turn = Some(HashMap::new()));
+    ACCEPTED.with(ctx, |turn| *turn = Some(HashMap::new()));
 }
 
 pub(super) fn end_iteration(ctx: &Context) {
-    TURN.with(ctx, |turn| *turn = None);
+    ACCEPTED.with(ctx, |turn| *turn = None);
 }
 
 impl Context {
@@ -93,11 +93,11 @@ impl Context {
 
     fn is_served_in_turn(&mut self, key: Str<'_>) -> bool {
         let name = if self.is_in_cluster() { key.bytes() } else { b"" };
-        if let Some(answer) = TURN.with(self, |turn| turn.as_ref()?.get(name).copied()) {
+        if let Some(answer) = ACCEPTED.with(self, |turn| turn.as_ref()?.get(name).copied()) {
             return answer;
         }
         let answer = self.would_accept(key, [c"SDv", c"Sv"]);
-        TURN.with(self, |turn| turn.as_mut().map(|turn| turn.insert(name.into(), answer)));
+        ACCEPTED.with(self, |turn| turn.as_mut().map(|turn| turn.insert(name.into(), answer)));
         answer
     }
 

@@ -22,6 +22,7 @@ use lazy_static::lazy_static;
 use redis_module::raw::{self, RedisModuleBlockedClient, RedisModuleCtx, RedisModuleEvent, RedisModuleString};
 use std::collections::VecDeque;
 use std::ffi::{c_int, c_longlong, c_void};
+use std::marker::PhantomData;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -38,6 +39,25 @@ pub trait Wait: Sized + 'static {
     /// Called when the client no longer waits, because it was served, timed out, or disconnected.
     fn end(self, ctx: &mut Context);
 }
+
+/// The client that calls a command with the flag `blocking`. Only the command's entry makes this value
+/// ([`enter_blocking`](super::command::enter_blocking)), and it does not outlive the call. So no timer, event or other
+/// command can block a client, and no command can block its client twice.
+pub struct CallingClient<'c>(PhantomData<&'c ()>);
+
+impl<'c> CallingClient<'c> {
+    pub(super) fn of(_: &'c ()) -> CallingClient<'c> {
+        CallingClient(PhantomData)
+    }
+
+    /// Returns the right to block the client. `None` in a transaction, in a script or in another module's call.
+    pub fn blockable(self, ctx: &Context) -> Option<Blockable<'c>> {
+        ctx.may_block().then_some(Blockable(self))
+    }
+}
+
+/// The right to block the client of the current command, once.
+pub struct Blockable<'c>(CallingClient<'c>);
 
 /// A blocked client. Waking it has no effect after its [`Wait::end`].
 pub struct Blocked {
@@ -68,15 +88,16 @@ lazy_static! {
 }
 
 /// The client whose time-out callback runs now. On Redis 7.0, the module serves a blocked client in this callback.
-static SERVED: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+static SERVED_CLIENT: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
 fn wakes_by_name() -> bool {
     has_api!(RedisModule_BlockClientOnKeysWithFlags)
 }
 
 impl Context {
-    /// Whether the client can be blocked. A transaction, a script or another module's call cannot be blocked.
-    pub fn may_block(&self) -> bool {
+    /// Whether the current command's client can be blocked. A transaction, a script or another module's call cannot be
+    /// blocked.
+    fn may_block(&self) -> bool {
         let forbids = raw::REDISMODULE_CTX_FLAGS_DENY_BLOCKING
             | raw::REDISMODULE_CTX_FLAGS_MULTI
             | raw::REDISMODULE_CTX_FLAGS_LUA
@@ -87,10 +108,7 @@ impl Context {
 
     /// Blocks the client until it is woken and can be served, but at most `timeout` ms. 0 means no time-out. `name` is
     /// the key name given to the server. The command must not reply.
-    ///
-    /// A command calls this function once, if it [may block](Context::may_block).
-    pub fn block<W: Wait>(&self, name: &[u8], timeout: Millis, wait: W) -> Blocked {
-        assert!(self.may_block(), "only a client's own command can block it");
+    pub fn block<W: Wait>(&self, _: Blockable<'_>, name: &[u8], timeout: Millis, wait: W) -> Blocked {
         note_begun();
         let timeout = c_longlong::try_from(timeout).unwrap_or(c_longlong::MAX / 2);
         let name = OwnedStr::new(name);
@@ -155,10 +173,10 @@ unsafe extern "C" fn before_sleep(ctx: *mut RedisModuleCtx, _event: RedisModuleE
         let Some(woken) = BLOCKED.with(&holder, |clients| clients.blocked.get(&wait).copied()) else { continue };
         // SAFETY: the client is blocked, so its data still exist. The `Context` above serves only as proof of the lock.
         if unsafe { (woken.is_servable)(ctx, wait) } {
-            SERVED.store(wait, Ordering::Relaxed);
+            SERVED_CLIENT.store(wait, Ordering::Relaxed);
             // SAFETY: as above. The server calls `time_out` now.
             unsafe { api!(RedisModule_UnblockClient(woken.client, null_mut())) };
-            SERVED.store(null_mut(), Ordering::Relaxed);
+            SERVED_CLIENT.store(null_mut(), Ordering::Relaxed);
         }
     }
     authority::end_iteration(&holder);
@@ -209,7 +227,7 @@ unsafe extern "C" fn time_out<W: Wait>(ctx: *mut RedisModuleCtx, _: *mut *mut Re
     let is_woken = BLOCKED.with(&holder, |clients| clients.woken.contains(&wait));
     // Redis 7.0: the client was woken before its time-out, so it is checked first.
     // SAFETY: these are the client's data and context.
-    let is_served = SERVED.load(Ordering::Relaxed) == wait || is_woken && unsafe { is_servable::<W>(ctx, wait) };
+    let is_served = SERVED_CLIENT.load(Ordering::Relaxed) == wait || is_woken && unsafe { is_servable::<W>(ctx, wait) };
     // SAFETY: as above.
     unsafe { reply(ctx, wait, if is_served { W::serve } else { W::time_out }) }
 }

@@ -1,5 +1,6 @@
 //! Registers commands with the server, and calls their functions.
 
+use super::blocking::CallingClient;
 use super::context::Context;
 use super::panic::catch_panic;
 use super::slots;
@@ -27,6 +28,9 @@ pub struct Spec {
 pub enum Keys {
     None,
     First(Access),
+    /// The first argument, of a command that carries effects. The server passes the command to the module whatever the
+    /// number of arguments is, so that the module counts what it cannot read.
+    OfEffects(Access),
     /// `numkeys key [key ...]`, from the first argument on.
     Counted(Access),
     /// `destination numkeys key [key ...]`. The result is stored in the destination.
@@ -50,7 +54,7 @@ impl Keys {
         let counted = |at, access| KeySpec { at, access, is_counted: true };
         let specs = match self {
             Keys::None => [None, None],
-            Keys::First(access) => [Some(one(access)), None],
+            Keys::First(access) | Keys::OfEffects(access) => [Some(one(access)), None],
             Keys::Counted(access) => [Some(counted(0, access)), None],
             Keys::Stored { stored, counted: access } => [Some(one(stored)), Some(counted(1, access))],
         };
@@ -197,13 +201,15 @@ pub struct Command {
 
 type Handler = unsafe extern "C" fn(*mut RedisModuleCtx, *mut *mut RedisModuleString, c_int) -> c_int;
 
-/// A command's function, which replies or returns an error. The slice holds the arguments after the command's name.
-pub type Run = for<'a> fn(&mut Context, &'a [Str<'a>]) -> Result<(), Error>;
+/// The function of a command that may block its client.
+pub type RunBlocking = for<'a, 'c> fn(&mut Context, &'a [Str<'a>], CallingClient<'c>) -> Result<(), Error>;
 
 /// Makes the table of commands. Each argument is the name of a command's Rust module, which has a `SPEC` and a
-/// function `run`.
+/// function `run`. If the command may block its client, `=> enter_blocking` follows the name.
 macro_rules! commands {
-    ($($command:ident),* $(,)?) => {
+    (@enter) => { $crate::server::command::enter };
+    (@enter $enter:ident) => { $crate::server::command::$enter };
+    ($($command:ident $(=> $enter:ident)?),* $(,)?) => {
         &[$({
             #[allow(unsafe_code)] // the macro writes it into modules that allow no other unsafe code
             unsafe extern "C" fn handler(
@@ -212,7 +218,7 @@ macro_rules! commands {
                 argc: std::ffi::c_int,
             ) -> std::ffi::c_int {
                 // SAFETY: the server calls this function with a command handler's arguments.
-                unsafe { $crate::server::command::enter(ctx, argv, argc, &$command::SPEC, $command::run) }
+                unsafe { $crate::server::command::commands!(@enter $($enter)?)(ctx, argv, argc, &$command::SPEC, $command::run) }
             }
             $crate::server::command::Command { spec: &$command::SPEC, handler }
         }),*]
@@ -220,7 +226,8 @@ macro_rules! commands {
 }
 pub(crate) use commands;
 
-/// Calls a command's function from its handler.
+/// Calls a command's function from its handler. The function replies or returns an error. It gets the arguments after
+/// the command's name.
 ///
 /// # Safety
 /// `ctx`, `argv` and `argc` must come from the server's call of the handler.
@@ -230,7 +237,7 @@ pub unsafe fn enter(
     argv: *mut *mut RedisModuleString,
     argc: c_int,
     spec: &Spec,
-    run: Run,
+    run: impl for<'a> FnOnce(&mut Context, &'a [Str<'a>]) -> Result<(), Error>,
 ) -> c_int {
     // SAFETY: the context is valid during this call.
     let mut ctx = unsafe { Context::from_raw(ctx) };
@@ -242,6 +249,22 @@ pub unsafe fn enter(
     }
     ctx.replying(|ctx| run(ctx, arguments).unwrap_or_else(|error| ctx.reply_error(error)));
     raw::REDISMODULE_OK as c_int
+}
+
+/// Like [`enter`], for a command that may block its client.
+///
+/// # Safety
+/// As [`enter`].
+pub unsafe fn enter_blocking(
+    ctx: *mut RedisModuleCtx,
+    argv: *mut *mut RedisModuleString,
+    argc: c_int,
+    spec: &Spec,
+    run: RunBlocking,
+) -> c_int {
+    let call = ();
+    // SAFETY: the caller guarantees it.
+    unsafe { enter(ctx, argv, argc, spec, |ctx, arguments| run(ctx, arguments, CallingClient::of(&call))) }
 }
 
 impl Context {
@@ -282,7 +305,7 @@ pub fn register(ctx: &Context, table: &[Command], extra: Option<&'static str>) -
 fn register_one(ctx: &Context, command: &Command, extra: Option<&'static str>) -> Option<()> {
     let spec = command.spec;
     // Only a key that is the first argument is at a fixed position. The server describes ZUNIONSTORE in the same way.
-    let is_first = c_int::from(matches!(spec.keys, Keys::First(_) | Keys::Stored { .. }));
+    let is_first = c_int::from(matches!(spec.keys, Keys::First(_) | Keys::OfEffects(_) | Keys::Stored { .. }));
     let flags = flags(spec);
     // SAFETY: the context is that of the module's loading. The strings are NUL-terminated constants.
     let status = unsafe {
@@ -343,6 +366,9 @@ fn is_ok(status: c_int) -> Option<()> {
 
 /// Returns the number of arguments including the command's name. If the number varies, returns the negative minimum.
 fn arity(spec: &Spec) -> c_int {
+    if matches!(spec.keys, Keys::OfEffects(_)) {
+        return -1;
+    }
     let least = 1 + spec.arguments.iter().map(Arg::least).sum::<c_int>();
     if spec.arguments.iter().any(Arg::varies) { -least } else { least }
 }

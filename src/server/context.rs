@@ -3,16 +3,8 @@
 //! Each call of the server into the module creates one [`Context`], which is borrowed and never copied. A command or an
 //! event can run code of other modules, and this code can free any value. Opening an expired key sends an event. So
 //! each function that calls a command, sends an event or opens a key borrows the context mutably. An open key also
-//! borrows its context. So while a key is open, the compiler prevents calls of these functions. Between
-//! `let mut key = WriteKey::open(ctx, name);` and `key.key_type();`, each statement of this table is an error:
-//!
-//! | statement                                                                               | refused as |
-//! |-----------------------------------------------------------------------------------------|------------|
-//! | `ctx.notify(class, event, name);`, `ctx.count_above(name, 1);`                          | E0499      |
-//! | `let other = WriteKey::open(ctx, name);`, `ReadKey::open(ctx, name);`                   | E0499      |
-//! | `let both = (key.value_mut::<Board>(), key.value_mut::<Board>());`, with both in use    | E0499      |
-//! | `key.close();`, `key.unlink();`, `key.set_value(board);`                                | E0382      |
-//! | with `ReadKey::open`: `key.unlink();`, `key.expire_at(at);`, `key.value_mut::<Board>();` | E0599      |
+//! borrows its context. So while a key is open, the compiler prevents calls of these functions. `refused.rs` has the
+//! statements that the compiler must refuse.
 
 use super::native;
 use super::string::{OwnedStr, Str};
@@ -58,6 +50,14 @@ pub struct PendingEvents(SmallVec<[(EventClass, &'static CStr); 2]>);
 impl PendingEvents {
     pub fn add(&mut self, class: EventClass, event: &'static CStr) {
         self.0.push((class, event));
+    }
+
+    pub fn append(&mut self, later: PendingEvents) {
+        if self.0.is_empty() {
+            *self = later;
+        } else {
+            self.0.extend(later.0);
+        }
     }
 
     /// Sends the events. Listeners of other modules run and may do anything to any key.

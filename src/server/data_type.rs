@@ -181,7 +181,7 @@ unsafe extern "C" fn load<T: DataType>(io: *mut RedisModuleIO, number: c_int) ->
         Some(Ok(value)) => handed_over(value),
         Some(Err(why)) => {
             // The server's own log line says only that the value does not end where it should.
-            from.complain(&why);
+            from.log_error(&why);
             null_mut()
         }
         None => null_mut(),

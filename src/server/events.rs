@@ -3,14 +3,15 @@
 use super::api::details;
 use super::context::{Context, is_announced};
 use super::panic::catch_panic;
+use super::shared::Shared;
 use super::slots::{self, SlotRange};
 use super::string::Str;
+use lazy_static::lazy_static;
 use redis_module::raw::{
     self, RedisModuleCtx, RedisModuleEvent, RedisModuleFlushInfo, RedisModuleString, RedisModuleSwapDbInfo,
 };
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 /// The changes of keys that the module distinguishes.
@@ -116,7 +117,9 @@ impl Classes {
     pub const SORTED_SETS: Classes = Classes(Classes::KEYS.0 | raw::REDISMODULE_NOTIFY_ZSET);
 }
 
-static LISTENERS: OnceLock<Listeners> = OnceLock::new();
+lazy_static! {
+    static ref LISTENERS: Shared<Listeners> = Shared::new(Listeners { key: &[], server: &[] });
+}
 
 static SUBSCRIBED: AtomicI32 = AtomicI32::new(0);
 
@@ -145,7 +148,7 @@ pub fn subscribe(ctx: &Context, classes: Classes) -> bool {
 
 /// Passes server events, and the [subscribed](subscribe) keyspace events, to `listeners` until the module is unloaded.
 pub fn listen(ctx: &Context, listeners: Listeners) {
-    LISTENERS.get_or_init(|| listeners);
+    LISTENERS.with(ctx, |all| *all = listeners);
     // The module may have been unloaded and loaded again.
     SUBSCRIBED.store(0, Ordering::Relaxed);
     let events = [
@@ -199,7 +202,7 @@ unsafe extern "C" fn key_event(
     // The server sends events one at a time, so the module needs no lock.
     if let Some(key) = key {
         let event = KeyEvent { kind: EventKind::of(class, name.to_bytes()), key, is_ours };
-        for listener in LISTENERS.get().map_or(&[][..], |listeners| listeners.key) {
+        for listener in LISTENERS.with(&ctx, |listeners| listeners.key) {
             catch_panic(|| listener(&mut ctx, &event));
         }
     }
@@ -242,7 +245,7 @@ unsafe extern "C" fn server_event(ctx: *mut RedisModuleCtx, event: RedisModuleEv
         }
         _ => return,
     };
-    for listener in LISTENERS.get().map_or(&[][..], |listeners| listeners.server) {
+    for listener in LISTENERS.with(&ctx, |listeners| listeners.server) {
         catch_panic(|| listener(&mut ctx, event));
     }
 }

@@ -7,11 +7,14 @@ use redis_module::raw::{RedisModuleInfoCtx, RedisModuleServerInfoData};
 use std::ffi::{CStr, c_int};
 use std::marker::PhantomData;
 use std::ptr::null_mut;
-use std::sync::OnceLock;
 
-type Report = fn(Info<'_>);
+/// What the module adds to INFO.
+pub trait Section {
+    /// The module's version, for crash reports.
+    const VERSION: &'static CStr;
 
-static REPORT: OnceLock<(Report, &CStr)> = OnceLock::new();
+    fn report(info: Info<'_>);
+}
 
 /// An INFO reply in progress.
 #[derive(Clone, Copy)]
@@ -39,19 +42,18 @@ impl Info<'_> {
 // SAFETY: the server calls INFO callbacks while its global lock is held.
 unsafe impl RedisLockIndicator for Info<'_> {}
 
-/// Adds the sections of `report` to INFO, and the version to crash reports.
-pub fn register(ctx: &Context, report: Report, version: &'static CStr) {
-    REPORT.get_or_init(|| (report, version));
+/// Adds a section to INFO, and the version to crash reports.
+pub fn register<S: Section>(ctx: &Context) {
     // SAFETY: the context is that of the module's loading. The callback lives as long as the module.
-    unsafe { api!(RedisModule_RegisterInfoFunc(ctx.as_ptr(), Some(callback))) };
+    unsafe { api!(RedisModule_RegisterInfoFunc(ctx.as_ptr(), Some(callback::<S>))) };
 }
 
-unsafe extern "C" fn callback(info: *mut RedisModuleInfoCtx, for_crash_report: c_int) {
-    let (info, Some((report, version))) = (Info(info, PhantomData), REPORT.get()) else { return };
+unsafe extern "C" fn callback<S: Section>(info: *mut RedisModuleInfoCtx, for_crash_report: c_int) {
+    let info = Info(info, PhantomData);
     if for_crash_report != 0 {
-        report_crash(info, version);
+        report_crash(info, S::VERSION);
     } else {
-        catch_panic(|| report(info));
+        catch_panic(|| S::report(info));
     }
 }
 

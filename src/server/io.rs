@@ -31,7 +31,7 @@ impl Loader<'_> {
     }
 
     /// Logs which key cannot be loaded, and why.
-    pub(super) fn complain(&self, why: &str) {
+    pub(super) fn log_error(&self, why: &str) {
         let name = self.key().map_or("?".to_owned(), |(_, name)| name.escaped());
         let line = format!("cannot load key '{name}': {why}");
         let line = CString::new(line).unwrap_or_default();

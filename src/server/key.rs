@@ -81,6 +81,17 @@ impl KeyHandle {
             _ => KeyType::Other,
         }
     }
+
+    /// Returns the time at which the key expires, in Unix ms. `None` if the key has no TTL.
+    ///
+    /// A key that is open for writing must exist, because Redis 8.6 would crash otherwise. So a [`Key`] has no such
+    /// method: [`Text`](super::text::Text) and [`SortedSet`](super::zset::SortedSet) know whether they exist.
+    pub fn expires_at(&self) -> Option<Millis> {
+        let key = self.key?;
+        // SAFETY: the handle is open.
+        let at = unsafe { api!(RedisModule_GetAbsExpire(key.as_ptr())) };
+        u64::try_from(at).ok()
+    }
 }
 
 impl Drop for KeyHandle {
@@ -136,14 +147,6 @@ impl<'k, M: Mode> Key<'k, M> {
         let key = self.handle.key?;
         // SAFETY: the handle is open.
         Some(unsafe { api!(RedisModule_GetDbIdFromModuleKey(key.as_ptr())) })
-    }
-
-    /// Returns the time at which the key expires, in Unix ms. `None` if the key has no TTL or does not exist.
-    pub fn expires_at(&self) -> Option<Millis> {
-        let key = self.handle.key?;
-        // SAFETY: the handle is open.
-        let at = unsafe { api!(RedisModule_GetAbsExpire(key.as_ptr())) };
-        u64::try_from(at).ok()
     }
 }
 

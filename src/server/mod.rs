@@ -30,6 +30,8 @@ pub mod io;
 pub mod key;
 pub mod module;
 pub mod native;
+#[cfg(any(refused = "types", refused = "borrows"))]
+mod refused;
 pub mod reply;
 pub mod scan;
 pub mod setting;

@@ -21,10 +21,9 @@ impl<'k, M: Mode> Text<'k, M> {
             .then_some(Text { key, is_missing: key_type == KeyType::Empty })
     }
 
-    /// Returns the time at which the key expires, in Unix ms. If the key is missing, this function does not ask the
-    /// server, because Redis 8.6 would crash if the missing key is open for writing.
+    /// Returns the time at which the key expires, in Unix ms. `None` if the key has no TTL or is missing.
     pub fn expires_at(&self) -> Option<Millis> {
-        if self.is_missing { None } else { self.key.expires_at() }
+        if self.is_missing { None } else { self.key.handle.expires_at() }
     }
 
     pub fn is_missing(&self) -> bool {

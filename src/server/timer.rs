@@ -21,9 +21,11 @@ use redis_module::raw::{RedisModuleCtx, RedisModuleTimerID};
 use std::ffi::c_void;
 use std::time::{Duration, Instant};
 
+type Task = fn(&mut Context);
+
 /// A timer with one task and one due time. While it is armed, the module cannot be unloaded.
 pub struct Timer {
-    task: fn(&mut Context),
+    task: Shared<Option<Task>>,
     armed: Shared<Option<Armed>>,
 }
 
@@ -35,8 +37,18 @@ struct Armed {
 }
 
 impl Timer {
-    pub fn new(task: fn(&mut Context)) -> Timer {
-        Timer { task, armed: Shared::new(None) }
+    pub fn new(task: Task) -> Timer {
+        Timer { task: Shared::new(Some(task)), armed: Shared::new(None) }
+    }
+
+    /// Returns a timer without a task. Its file must not use the file of the task, which calls
+    /// [`set_task`](Timer::set_task).
+    pub fn without_task() -> Timer {
+        Timer { task: Shared::new(None), armed: Shared::new(None) }
+    }
+
+    pub fn set_task(&self, ctx: &Context, task: Task) {
+        self.task.with(ctx, |it| *it = Some(task));
     }
 
     /// Arms the timer to run the task once after `delay` ms. If the timer is armed already, the new time replaces the
@@ -81,8 +93,10 @@ impl Timer {
     }
 
     fn run(&self, ctx: &mut Context) {
-        // The panic hook has logged the panic, and the server must go on, so the result is ignored.
-        catch_panic(|| (self.task)(ctx));
+        if let Some(task) = self.task.with(ctx, |task| *task) {
+            // The panic hook has logged the panic, and the server must go on, so the result is ignored.
+            catch_panic(|| task(ctx));
+        }
     }
 }
 

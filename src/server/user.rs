@@ -33,11 +33,12 @@ impl Context {
     /// On Redis 7.0, returns an error if the caller's ACL does not allow RESTORE on this key. ZLB.APPLY and ZQ.APPLY
     /// call this function, because they can store any value in a key, as RESTORE can.
     ///
-    /// The function calls RESTORE with the caller's rights. The TTL is invalid, so RESTORE stores nothing.
+    /// The function calls RESTORE with the caller's rights. The TTL is invalid, so RESTORE stores nothing. But the call
+    /// may find a key expired, and send an event. So no key may be open.
     ///
     /// On Redis 7.2 and later, the function does nothing. There, the two commands have the ACL category `@dangerous`,
     /// and the server checks it. On Redis 7.0, a module's commands cannot have categories.
-    pub fn check_right_to_restore(&self, key: Str<'_>) -> Result<(), Error> {
+    pub fn check_right_to_restore(&mut self, key: Str<'_>) -> Result<(), Error> {
         if has_api!(RedisModule_SetCommandACLCategories) || self.is_replayed() {
             return Ok(());
         }

@@ -5,6 +5,7 @@
 
 use super::key::{Key, KeyHandle, KeyType, Mode, Writing};
 use super::string::{OwnedStr, Str};
+use crate::base::time::Millis;
 use redis_module::raw;
 use std::ffi::c_int;
 use std::ptr::null_mut;
@@ -37,6 +38,11 @@ impl<'k, M: Mode> SortedSet<'k, M> {
 
     pub fn is_empty(&self) -> bool {
         self.is_empty
+    }
+
+    /// Returns the time at which the key expires, in Unix ms. `None` if the key has no TTL or is missing.
+    pub fn expires_at(&self) -> Option<Millis> {
+        if self.is_empty { None } else { self.key.handle.expires_at() }
     }
 
     /// Returns the score of a member. O(1), in a listpack O(N) with N at most 128.
@@ -126,11 +132,11 @@ impl ScoreRange<'_> {
 
     /// Whether the range has more than `count` members. Does not read them.
     pub fn has_more_than(self, count: usize) -> bool {
-        self.pass(count).here_is_some()
+        self.skip_first(count).here_is_some()
     }
 
     /// Skips `count` members without reading them.
-    pub fn pass(mut self, count: usize) -> Self {
+    pub fn skip_first(mut self, count: usize) -> Self {
         if self.here_is_some() {
             // SAFETY: the handle is open and its iterator is at an element. At the last element, the iterator stays
             // there and the call returns 0.

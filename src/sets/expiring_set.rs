@@ -90,7 +90,7 @@ impl<'k, M: Mode> ExpiringSet<'k, M> {
     /// Returns a member, expired or live, by its rank. Ranks are counted from the first member behind the tag's place.
     pub fn at(&mut self, rank: u64) -> Option<Element> {
         let place = usize::try_from(self.tags() + rank).ok()?;
-        self.set.range(f64::NEG_INFINITY, f64::INFINITY).pass(place).next()
+        self.set.range(f64::NEG_INFINITY, f64::INFINITY).skip_first(place).next()
     }
 
     /// Returns the rank of the first live member in the sorted set. `live` is the number of live members.
@@ -119,7 +119,7 @@ impl<'k, M: Mode> ExpiringSet<'k, M> {
     pub fn live(&mut self, offset: usize, now: Millis, until: f64) -> impl Iterator<Item = Element> {
         let now = time::to_score(now);
         // RESTORE accepts sets whose members are out of order, so an expired member may follow a live one.
-        self.set.range(now.next_up(), until).pass(offset).filter(move |element| element.score > now)
+        self.set.range(now.next_up(), until).skip_first(offset).filter(move |element| element.score > now)
     }
 
     /// Returns the number of live members in O(1), if none has expired. Otherwise returns `None`, and the caller must
@@ -308,7 +308,7 @@ impl<'k> ExpiringSet<'k, Writing> {
             self.remove(MemberName::Argument(tag::name(self.ctx())));
         }
         let is_empty = self.set.is_empty();
-        let ttl = || self.set.key.expires_at();
+        let ttl = || self.set.expires_at();
         let is_persisted = matches!(self.sign, Sign::Legacy(legacy) if !is_empty && ttl() == Some(legacy));
         if is_persisted {
             self.set.key.persist();

@@ -13,7 +13,7 @@ const GRACE: Millis = 47_111;
 
 /// Returns the TTL (absolute, ms) of an untagged sorted set, if it identifies a set of version 0.3.
 pub fn ttl(set: &mut SortedSet<'_, impl Mode>) -> Option<Millis> {
-    let ttl = set.key.expires_at()?;
+    let ttl = set.expires_at()?;
     // Members that never expire have scores of 2^53-1 or more. A negative score had the TTL of score 0.
     let highest = set.last()?.score.clamp(0.0, time::to_score(time::MAX));
     (time::ceil_score(highest)? + GRACE == ttl).then_some(ttl)

@@ -21,15 +21,13 @@ use crate::server::{Context, Str};
 use crate::sets::index::{Need, PendingTag, Tracking};
 use lazy_static::lazy_static;
 use redis_module::RedisLockIndicator;
-use std::sync::OnceLock;
 
 lazy_static! {
     static ref STATE: Shared<Tracker> = Shared::new(Tracker::default());
+    /// The timer of the sweeper's slices. [`start`] sets its task, because this file must not depend on the sweeper's
+    /// file.
+    static ref TIMER: Timer = Timer::without_task();
 }
-
-/// The timer of the sweeper's slices. [`start`] sets the timer's task, because this file must not depend on the
-/// sweeper's file.
-static TIMER: OnceLock<Timer> = OnceLock::new();
 
 #[derive(Default)]
 struct Tracker {
@@ -44,7 +42,7 @@ struct Tracker {
 
 /// Starts the search for expiring sets. `slice` runs whenever sets are due.
 pub(super) fn start(ctx: &Context, slice: fn(&mut Context)) {
-    TIMER.get_or_init(|| Timer::new(slice));
+    TIMER.set_task(ctx, slice);
     // If the server is already running, it has a dataset to scan.
     begin_scan(ctx);
 }
@@ -56,9 +54,7 @@ pub(super) fn stop(ctx: &Context) {
 }
 
 fn set_timer(ctx: &Context, alarm: Alarm) {
-    if let Some(timer) = TIMER.get() {
-        timer.set(ctx, alarm);
-    }
+    TIMER.set(ctx, alarm);
 }
 
 /// The tracker's state, for INFO. On a replica, which deletes nothing by itself, `sets_overdue`, `backlog` and `lag`
@@ -165,9 +161,7 @@ pub(super) fn note_slot_import_ended(ctx: &Context, slots: &[SlotRange]) {
 
 /// Runs the sweeper now if its timer is late (see [`Timer::catch_up`]).
 pub(super) fn catch_up(ctx: &mut Context) {
-    if let Some(timer) = TIMER.get() {
-        timer.catch_up(ctx);
-    }
+    TIMER.catch_up(ctx);
 }
 
 /// Continues the scan. Also updates the timer, because the clock, the settings or the server's role may have changed.

@@ -45,11 +45,11 @@ fn built(target: &[&str], name: &str) -> PathBuf {
     library
 }
 
-/// Builds an example in the profile of the tests. Returns the path of the program.
-pub fn example(name: &str) -> PathBuf {
+/// Builds a program of another package in the profile of the tests. Returns the path of the program.
+pub fn program(package: &str, name: &str) -> PathBuf {
     let folder = profile_folder();
-    build(&folder, &["--example", name]);
-    folder.join("examples").join(name)
+    build(&folder, &["--package", package, "--bin", name]);
+    folder.join(name)
 }
 
 /// Runs `cargo build` for the profile whose output folder is `folder`. Does nothing if cargo did not start the tests.
@@ -63,7 +63,7 @@ fn build(folder: &Path, target: &[&str]) {
         None => return,
     };
     let status = Command::new(cargo)
-        .args(["build", "--quiet", "--locked", "--package", "zeitset", "--profile", profile])
+        .args(["build", "--quiet", "--locked", "--profile", profile])
         .args(target)
         .arg("--target-dir")
         .arg(folder.parent().expect("cargo's target folder"))

@@ -11,6 +11,12 @@ pub fn signal(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).expect("the child has not been waited for");
 }
 
+/// Sends a signal to a process that this test has started, by its ID.
+#[track_caller]
+pub fn signal_pid(pid: i32, signal: Signal) {
+    kill_process(Pid::from_raw(pid).expect("a process ID"), signal).expect("the process runs");
+}
+
 /// Sends a signal to the process group of a child, as a terminal does for Ctrl-C. The child must lead the group.
 #[track_caller]
 pub fn signal_group(child: &Child, signal: Signal) {

@@ -1,6 +1,7 @@
 //! The replication stream as a replica receives it. The AOF gets the same commands.
 
 use crate::client::Client;
+use crate::effects;
 use crate::patience::PATIENCE;
 use crate::reply::show_bytes;
 use crate::server::Server;
@@ -37,35 +38,41 @@ impl Stream {
         stream
     }
 
-    /// Returns the commands replicated since the last call, each as a line, without PING and SELECT.
+    /// Returns the commands replicated since the last call, each as a line, without PING and SELECT. Shows packed
+    /// effects as words.
     pub fn take(&mut self) -> Vec<String> {
+        let show = |word: &[u8]| show_bytes(word).trim_matches('\'').to_owned();
+        self.take_raw().iter().map(|words| effects::line(words, show)).collect()
+    }
+
+    /// Returns the commands replicated since the last call, as their arguments, without PING and SELECT.
+    pub fn take_raw(&mut self) -> Vec<Vec<Vec<u8>>> {
         self.marks += 1;
         let mark = format!("SET {MARK} {}", self.marks);
         self.marker.run(&mark);
         let mut commands = Vec::new();
         loop {
             let command = self.command();
-            if command == mark {
+            if command.join(&b' ') == mark.as_bytes() {
                 return commands;
             }
-            if !command.starts_with("SELECT ") && command != "PING" {
+            if ![&b"SELECT"[..], b"PING"].contains(&&command[0][..]) {
                 commands.push(command);
             }
         }
     }
 
-    fn command(&mut self) -> String {
+    fn command(&mut self) -> Vec<Vec<u8>> {
         let words = length(&line(&mut self.reader), '*');
-        let words: Vec<_> = (0..words)
+        (0..words)
             .map(|_| {
                 let bytes = length(&line(&mut self.reader), '$');
                 let mut word = vec![0; bytes];
                 self.reader.read_exact(&mut word).expect("a whole argument");
                 skip(&mut self.reader, 2);
-                show_bytes(&word).trim_matches('\'').to_owned()
+                word
             })
-            .collect();
-        words.join(" ")
+            .collect()
     }
 }
 

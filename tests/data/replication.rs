@@ -1,6 +1,8 @@
 //! Replicas, with and without the module, have the master's data. They delete nothing by themselves, never return an
 //! expired member, and hide expired members.
 
+use std::fs;
+use std::io::Write;
 use testkit::{
     Client, FAR, PATIENCE, Server, after_scan, assert_agree, assert_drained, assert_tagged, eventually, plant,
     start_keeping_aof, start_pair,
@@ -232,13 +234,13 @@ fn effects_that_do_not_fit_are_counted_and_the_log_names_the_key() {
             "queue",
             &["ZQ.PUSH", "KEY", "x", "ID", "a"][..],
             &["ZQ.CLAIM", "1", "KEY", "LEASE", "1m"][..],
-            "zeitset: rejected 1 replicated effects that do not fit the queue",
+            "zeitset: rejected 1 replicated effects on the queue",
         ),
         (
             "board",
             &["ZLB.CREATE", "KEY", "DIM", "x"],
             &["ZLB.SET", "KEY", "m", "1"],
-            "zeitset: rejected a replicated effect that does not fit the leaderboard",
+            "zeitset: rejected a replicated effect on the leaderboard",
         ),
     ] {
         for key in ["%s%n{x}\n\"q\"", &long] {
@@ -259,5 +261,69 @@ fn effects_that_do_not_fit_are_counted_and_the_log_names_the_key() {
         assert!(log.contains(&format!(r#"{said} "%s%n{{x}}\n\"q\"""#)), "{log}");
         assert!(log.contains(&format!(r#"{said} "{}...""#, "k".repeat(200))), "{log}");
         assert!(!log.contains(&"k".repeat(201)), "the line has an end");
+    }
+}
+
+/// An AOF file whose effects this version cannot read: of a newer version, cut short, or with arguments missing. Each
+/// command that cannot be read counts once. The others are loaded.
+#[test]
+fn effects_that_cannot_be_read_are_counted_and_named() {
+    let (server, mut c) = start_keeping_aof();
+    c.script(&[("ZQ.PUSH q x ID a", "'a'"), ("ZLB.CREATE b DIM x", "+OK"), ("SET s text", "+OK")]);
+    let commands: [&[&[u8]]; 16] = [
+        &[b"ZQ.APPLY"],
+        &[b"ZQ.APPLY", b"q"],
+        &[b"ZQ.APPLY", b"q", b""],
+        &[b"ZQ.APPLY", b"q", b"\x02\x07"],
+        &[b"ZQ.APPLY", b"q", b"\x01\x07"],
+        &[b"ZQ.APPLY", b"q", b"\x01\x07\x63\x00"],
+        &[b"ZQ.APPLY", b"q", b"\x01\x07\x07\x02\x01"],
+        &[b"ZQ.APPLY", b"q", b"\x01\x07\x07\x03\x01ab"],
+        &[b"ZQ.APPLY", b"q", b"7", b"BLESS", b"a"],
+        &[b"ZQ.APPLY", b"s", b"\x01\x07\x07\x02\x01a"],
+        // This one is read, and does not fit.
+        &[b"ZQ.APPLY", b"q", b"\x01\x07\x07\x02\x01n"],
+        &[b"ZLB.APPLY"],
+        &[b"ZLB.APPLY", b"b"],
+        &[b"ZLB.APPLY", b"b", b"\x01\x63\x00"],
+        &[b"ZLB.APPLY", b"b", b"\x01\x01\x05\x01\x00\x01m"],
+        &[b"ZLB.APPLY", b"b", b"BLESS", b"m"],
+    ];
+    let mut bytes = Vec::new();
+    for words in commands {
+        bytes.extend(format!("*{}\r\n", words.len()).into_bytes());
+        for word in words {
+            bytes.extend([format!("${}\r\n", word.len()).as_bytes(), word, b"\r\n"].concat());
+        }
+    }
+    let folder = server.folder().join("appendonlydir");
+    let files = fs::read_dir(&folder).expect("the AOF").map(|file| file.expect("a file").path());
+    let tail = files.filter(|file| file.to_string_lossy().ends_with(".incr.aof")).max().expect("the file that grows");
+    let mut file = fs::OpenOptions::new().append(true).open(tail).expect("the AOF can be written");
+    file.write_all(&bytes).expect("the effects are written");
+    c.run("DEBUG LOADAOF");
+    assert_eq!(c.info_number("zeitset", "zeitset_queue_effects_rejected"), 11);
+    assert_eq!(c.info_number("zeitset", "zeitset_board_effects_rejected"), 5);
+    c.script(&[("GET s", "'text'")]);
+    assert_eq!(c.ids("ZQ.PEEK q"), ["a"]);
+    let log = server.log();
+    for said in [
+        "rejected 1 replicated effects on the queue ?: ZQ.APPLY: it has no key",
+        r#"on the queue "q": ZQ.APPLY: it has no effect"#,
+        r#"on the queue "q": effects: it is cut short"#,
+        r#"on the queue "q": effects: it has format 2; this version of the module reads format 1"#,
+        r#"on the queue "q": 99: it is invalid: it is unknown"#,
+        r#"on the queue "q": CANCEL: it is cut short"#,
+        r#"on the queue "q": CANCEL: it is invalid: it is too long"#,
+        r#"on the queue "q": "BLESS": ERR syntax error"#,
+        r#"on the queue "s": CANCEL: WRONGTYPE "#,
+        r#"on the queue "q": CANCEL: it does not fit the queue"#,
+        "rejected a replicated effect on the leaderboard ?: ZLB.APPLY: it has no key",
+        r#"on the leaderboard "b": ZLB.APPLY: it has no effect"#,
+        r#"on the leaderboard "b": 99: it is invalid: it is unknown"#,
+        r#"on the leaderboard "b": SET: it is cut short"#,
+        r#"on the leaderboard "b": "BLESS": ERR syntax error"#,
+    ] {
+        assert!(log.contains(said), "{said} is not in the log:\n{log}");
     }
 }

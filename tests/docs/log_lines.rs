@@ -86,7 +86,7 @@ fn lines_are_logged_in_the_places_that_are_read() {
     let mut places = Vec::new();
     for file in crate::repository::sources(&root().join("src")) {
         let text = fs::read_to_string(&file).expect("a source");
-        let calls = [".log(c\"", ".complain(", "RedisModule_Log(", "RedisModule_LogIOError("];
+        let calls = [".log(c\"", ".log_error(", "RedisModule_Log(", "RedisModule_LogIOError("];
         if calls.iter().any(|call| text.contains(call)) {
             places.push(file.strip_prefix(root().join("src")).expect("below src").to_string_lossy().into_owned());
         }

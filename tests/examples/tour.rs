@@ -3,11 +3,11 @@
 use super::clients;
 use std::fs;
 use std::process::Command;
-use testkit::{Program, Server, example};
+use testkit::{Program, Server, program};
 
 #[test]
 fn rust_prints_the_tour() {
-    assert_tour(Command::new(example("rust")));
+    assert_tour(Command::new(program("zeitset-examples", "tour")));
 }
 
 #[test]

@@ -9,10 +9,27 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use testkit::{PATIENCE, Program, Server};
+use testkit::{PATIENCE, Program, Server, program};
 
 const LIMIT: usize = 10;
 const WINDOW_S: u64 = 2;
+
+#[test]
+fn rust_keeps_to_the_limit_under_load() {
+    assert_limits(Command::new(program("zeitset-examples", "service")));
+}
+
+#[test]
+fn the_worker_of_the_rust_service_sends_the_mails_that_the_service_pushes() {
+    let server = Server::start();
+    let mut command = Command::new(program("zeitset-examples", "service"));
+    let mut service = Program::start(command.args([&server.url(), "0"]));
+    let mut lines = BufReader::new(service.stdout()).lines().map(|line| line.expect("a line"));
+    let address = lines.next().expect("it says where it listens");
+    let address: SocketAddr = address.trim_start_matches("http://").trim_end_matches('/').parse().expect("an address");
+    assert_eq!(send(address, "POST /mails/ann", "eve").status, 200);
+    assert_eq!(lines.next().as_deref(), Some("a mail to ann"));
+}
 
 #[test]
 #[ignore = "fetches a client library: make examples"]
@@ -112,11 +129,15 @@ struct Response {
     body: String,
 }
 
-/// Sends a request with HTTP/1.0, so that the response ends with the connection.
 fn get(address: SocketAddr, client: &str) -> Response {
+    send(address, "GET /", client)
+}
+
+/// Sends a request with HTTP/1.0, so that the response ends with the connection.
+fn send(address: SocketAddr, request: &str, client: &str) -> Response {
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE).expect("the service accepts connections");
     stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-    write!(stream, "GET / HTTP/1.0\r\nX-Api-Key: {client}\r\n\r\n").expect("a request");
+    write!(stream, "{request} HTTP/1.0\r\nX-Api-Key: {client}\r\n\r\n").expect("a request");
     let mut text = String::new();
     stream.read_to_string(&mut text).expect("a response");
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no response: {text}"));

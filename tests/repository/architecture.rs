@@ -76,7 +76,8 @@ fn modules(src: &Path) -> BTreeMap<String, String> {
 fn code(text: &str) -> String {
     let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
-    lines.fold(String::new(), |code, line| code + line + "\n")
+    // In `pub(in crate::a)`, the path says who may use an item.
+    lines.fold(String::new(), |code, line| code + &line.replace("pub(in crate::", "pub(") + "\n")
 }
 
 /// Returns the paths of a list in braces: `a::{b, c::{d, e}}` gives `a::b`, `a::c::d` and `a::c::e`.

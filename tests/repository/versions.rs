@@ -24,6 +24,7 @@ fn version_in(path: &str, behind: &str, field: &str) -> String {
 fn what_is_released_together_has_one_version() {
     for (path, behind, field) in [
         ("companion/Cargo.toml", "[package]", "version"),
+        ("clients/rust/Cargo.toml", "[package]", "version"),
         ("Cargo.lock", "name = \"zeitset\"", "version"),
         ("Cargo.lock", "name = \"zeitset-companion\"", "version"),
         ("clients/python/pyproject.toml", "[project]", "version"),

@@ -28,7 +28,7 @@ fn final_values_are_replicated_and_nothing_for_nothing() {
         // Now `r` is among the best four, and `q` is removed. The replica removes `q` by itself.
         ("ZLB.INCR b r x 1", "SET r 1 0"),
         ("ZLB.REM b q nobody", ""),
-        ("ZLB.REM b m nobody", "REM m nobody"),
+        ("ZLB.REM b m nobody", "REM m"),
         ("ZLB.GET b m n", ""),
         ("ZLB.RANGE b 0 -1", ""),
         ("ZLB.INFO b", ""),

@@ -147,8 +147,8 @@ fn an_aof_can_be_piped_by_an_ordinary_client() {
     c.run("ZQ.PUSH q hello ID a AT 5");
     c.run("ZQ.CLAIM 1 q LEASE 1h");
     let (other, mut o) = start_keeping_aof();
-    for line in stream.take() {
-        o.run(&line);
+    for words in stream.take_raw() {
+        o.call(redis::cmd("ZQ.APPLY").arg(&words[1..]));
     }
     let digest = c.reply("DEBUG DIGEST-VALUE q");
     o.script(&[("DEBUG DIGEST-VALUE q", digest)]);

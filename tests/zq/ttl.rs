@@ -115,3 +115,35 @@ fn jobs_that_expired_during_a_restart_or_a_failover_are_dropped_after_it() {
     }
     assert_agree(&server, &[]);
 }
+
+/// The jobs are already expired when they are pushed. In a transaction, no background work drops them.
+#[test]
+fn a_call_that_returns_an_error_drops_no_expired_job() {
+    let server = Server::builder().keeping_aof().start();
+    let mut c = server.client();
+    c.run("SET text x");
+    for (more, call, error) in [
+        ("ZQ.CONFIG q PAUSED no", "ZQ.CLAIM 2 q text LEASE 1h", "!WRONGTYPE"),
+        ("ZQ.CONFIG q PAUSED no", "ZQ.CLAIM 3 empty q text LEASE 1h", "!WRONGTYPE"),
+        ("ZQ.CONFIG q MAXLEN 1", "ZQ.PUSH q y ID a", "!QUEUEFULL"),
+    ] {
+        c.run("DEL q");
+        let past = c.now() - 3_600_000;
+        c.run("MULTI");
+        c.run_all([
+            format!("ZQ.PUSH q x ID a AT {past}ms TTL 1s"),
+            "ZQ.PUSH q x ID b DELAY 1h".into(),
+            "ZQ.PUSH q x ID c DELAY 1h".into(),
+            more.into(),
+            "DUMP q".into(),
+            call.into(),
+            "DUMP q".into(),
+        ]);
+        let redis::Value::Array(replies) = c.run("EXEC") else { panic!("{call}") };
+        let [.., before, reply, after] = &replies[..] else { panic!("{call}: {replies:?}") };
+        assert!(testkit::show(reply).starts_with(error), "{call}: {reply:?}");
+        assert_eq!(before, after, "{call}");
+    }
+    assert_eq!(c.info_number("zeitset", "zeitset_expired_jobs"), 0);
+    assert_agree(&server, &[]);
+}

@@ -159,8 +159,9 @@ fn keys_of_other_kinds_and_of_other_algorithms_are_refused_and_left_alone() {
         "SET counter 42 EX 60".into(),
         "SET tagged sliding:0123456789abcdef".into(),
         format!("SET long {longest}"),
-        // A time in nanoseconds, as redis-cell stores it, but with a TTL that ends at another time.
-        format!("SET nanos {}000000 PXAT {}", now + 60_000, now + 90_000),
+        // Times in other units than redis-cell stores.
+        format!("SET ms {} PXAT {}", now + 60_000, now + 60_000),
+        format!("SET us {}000 PXAT {}", now + 60_000, now + 60_000),
         "RPUSH list x".into(),
         // A hand-written limiter, and limits in the form of version 0.2.
         format!("ZADD log {now} {now} {} {}", now + 1, now + 1),
@@ -174,7 +175,7 @@ fn keys_of_other_kinds_and_of_other_algorithms_are_refused_and_left_alone() {
     ]);
     plant(&mut c, "expiring", &[("a", FAR), ("b", FAR + 1)]);
     let mut stream = Stream::attach(&server);
-    for key in ["text", "counter", "tagged", "long", "nanos"] {
+    for key in ["text", "counter", "tagged", "long", "ms", "us"] {
         assert_refused(&mut c, key, "", "!NOTLIMIT ");
     }
     for key in ["list", "log", "old", "expiring"] {

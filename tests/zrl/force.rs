@@ -46,7 +46,7 @@ fn what_did_not_fit_counts_as_forced_and_not_as_denied() {
         "ZRL.PEEK a 1 30d FORCE",
     ]);
     let info = c.info("zeitset");
-    for (field, value) in [("allowed", "3"), ("forced", "2"), ("denied", "1")] {
+    for (field, value) in [("allowed", "2"), ("forced", "3"), ("denied", "1")] {
         assert_eq!(info[&format!("zeitset_checks_{field}")], value, "{field}");
     }
     assert_eq!(info["zeitset_units_taken"], "8");

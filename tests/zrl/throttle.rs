@@ -52,4 +52,8 @@ fn a_key_that_redis_cell_wrote_goes_on() {
     c.run(&format!("SET k {}000000", now - 5_184_000_000));
     assert_eq!(c.ints("ZRL.THROTTLE k 4 1 3600")[..3], [0, 5, 4]);
     assert!(c.int("PTTL k") > 3_590_000);
+    // Another client has changed the TTL, or the key comes from a server with another clock.
+    c.run("PEXPIRE k 1000000");
+    assert_eq!(c.ints("ZRL.THROTTLE k 4 1 3600")[..3], [0, 5, 3]);
+    assert!(c.int("PTTL k") > 7_190_000);
 }

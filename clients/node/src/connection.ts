@@ -10,7 +10,8 @@
  * - They queue no commands while there is no connection.
  */
 
-import { asError, codeOf, passes } from "./errors.js";
+import { Bounded } from "./boundary.js";
+import { asError, codeOf, describe, lost, OutcomeUnknown, passes } from "./errors.js";
 
 /** One word of a command. The code that builds a command converts numbers to strings. */
 export type Word = string | Buffer;
@@ -54,8 +55,11 @@ export type RedisClient = NodeRedisClient | IoRedisClient;
 export interface Connection {
   /** Sends one command; in a cluster, to the node that has `key`. */
   send(key: string, words: readonly Word[], format?: Format): Promise<Reply>;
-  /** Sends a command at most once, even if the connection is lost before the reply. */
-  sendOnce(key: string, words: readonly Word[]): Promise<Reply>;
+  /**
+   * Sends a command at most once. If the connection is lost before the reply, rejects with {@link OutcomeUnknown}.
+   * `send` does the same for commands that change something.
+   */
+  sendOnce(key: string, words: readonly Word[], format?: Format): Promise<Reply>;
   /** Whether `sendOnce` can guarantee to send a command at most once. */
   readonly canSendOnce: boolean;
   /** Sends commands together. Each command fails or succeeds by itself. */
@@ -120,10 +124,10 @@ export function connectionOf(client: RedisClient): Connection {
     if (keyPrefix || redisOptions?.keyPrefix) {
       throw new TypeError('ioredis would ignore its keyPrefix in most commands: pass redis.duplicate({ keyPrefix: "" }), and whole keys');
     }
-    return ioredis.isCluster === true ? new IoRedisCluster(ioredis) : new IoRedisConnection(ioredis);
+    return new Bounded(ioredis.isCluster === true ? new IoRedisCluster(ioredis) : new IoRedisConnection(ioredis));
   }
   if (typeof any["sendCommand"] === "function" && typeof any["multi"] === "function") {
-    return new NodeRedisConnection(client as unknown as NodeRedis);
+    return new Bounded(new NodeRedisConnection(client as unknown as NodeRedis));
   }
   throw new TypeError("expected a client of node-redis or ioredis");
 }
@@ -148,7 +152,14 @@ interface NodeRedis {
   destroy(): unknown;
   readonly isReady?: boolean;
   readonly options?: { readonly socket?: object };
+  /** Of a Sentinel client: calls the function with the client of the master, and again after errors. */
+  readonly _execute?: Execute;
 }
+
+type Execute = (isReadonly: boolean, send: (master: NodeRedis) => Promise<Reply>) => Promise<Reply>;
+
+/** The errors with which node-redis refuses a command before it sends the command. */
+const UNSENT = new Set(["ClientClosedError", "ClientOfflineError", "AbortError"]);
 
 interface NodeRedisCluster extends NodeRedis {
   readonly masters: readonly (Address & object)[];
@@ -191,13 +202,31 @@ class NodeRedisConnection implements Own {
     }
   }
 
-  /** Sends a command. A Sentinel client repeats a failed command, so `canSendOnce` is false for this kind of client. */
-  sendOnce(key: string, words: readonly Word[]): Promise<Reply> {
-    return this.send(key, words);
+  async sendOnce(key: string, words: readonly Word[], format: Format = "text"): Promise<Reply> {
+    try {
+      if (this.#kind === "sentinel" && this.#client._execute) return await this.#sendOnceToMaster(words, format);
+      return await this.send(key, words, format);
+    } catch (thrown) {
+      throw outcomeOf(thrown, words, !UNSENT.has(nameOf(thrown)));
+    }
+  }
+
+  /** Sends a command through a Sentinel client, which would repeat a command whose reply got lost. */
+  #sendOnceToMaster(words: readonly Word[], format: Format): Promise<Reply> {
+    let earlier: unknown;
+    return (this.#client._execute as Execute)(false, async (master) => {
+      if (earlier !== undefined) throw earlier;
+      try {
+        return await master.sendCommand(words, FORMATS[format]);
+      } catch (thrown) {
+        if (codeOf(asError(thrown)) === undefined) earlier = thrown; // an error reply: the server has not carried it out
+        throw thrown;
+      }
+    });
   }
 
   get canSendOnce(): boolean {
-    return this.#kind !== "sentinel";
+    return this.#kind !== "sentinel" || this.#client._execute !== undefined;
   }
 
   /** Sends several commands. node-redis sends all commands of one event loop turn together. */
@@ -283,6 +312,8 @@ interface IoRedisCommand {
   keys?: readonly string[];
   /** Returns the encoded command, which ioredis writes to the socket. */
   toWritable(...args: unknown[]): unknown;
+  /** Handles an error of the command. A cluster sends the command again after MOVED and ASK. */
+  reject?: (error: unknown) => void;
 }
 
 interface IoRedisPipeline {
@@ -320,18 +351,30 @@ class IoRedisConnection implements Own {
     return this.#send(words, format, (command) => this.routed(command, key));
   }
 
-  sendOnce(key: string, words: readonly Word[]): Promise<Reply> {
-    return this.#send(words, "text", (command) => {
+  async sendOnce(key: string, words: readonly Word[], format?: Format): Promise<Reply> {
+    let isWritten = false;
+    let isLost = false;
+    const prepare = (command: IoRedisCommand): IoRedisCommand => {
       const first = command.toWritable.bind(command);
-      let isWritten = false;
       // After a reconnect, ioredis would write the command again. This function makes ioredis write a PING instead.
       command.toWritable = (...args) => {
-        const bytes = isWritten ? "*1\r\n$4\r\nPING\r\n" : first(...args);
+        isLost ||= isWritten;
         isWritten = true;
-        return bytes;
+        return isLost ? "*1\r\n$4\r\nPING\r\n" : first(...args);
       };
       return this.routed(command, key);
-    });
+    };
+    // An error reply (MOVED) says that the server has not carried out the command, so ioredis may write it again.
+    const onReply = (error: unknown): void => {
+      if (codeOf(asError(error)) !== undefined) isWritten = false;
+    };
+    try {
+      const reply = await this.#send(words, format, prepare, onReply);
+      if (isLost) throw new Error("the connection was lost before the reply");
+      return reply;
+    } catch (thrown) {
+      throw outcomeOf(thrown, words, isWritten || isLost);
+    }
   }
 
   get canSendOnce(): boolean {
@@ -342,8 +385,24 @@ class IoRedisConnection implements Own {
    * Sends the command that `prepare` returns. Does not call `client.callBuffer` directly, because with automatic
    * pipelines, that method loses the command's name.
    */
-  #send(words: readonly Word[], format: Format | undefined, prepare: (command: IoRedisCommand) => IoRedisCommand): Promise<Reply> {
-    const sender = { options: {}, sendCommand: (command: IoRedisCommand) => this.client.sendCommand(prepare(command)) };
+  #send(
+    words: readonly Word[],
+    format: Format | undefined,
+    prepare: (command: IoRedisCommand) => IoRedisCommand,
+    onError?: (error: unknown) => void,
+  ): Promise<Reply> {
+    const sendCommand = (command: IoRedisCommand): Promise<Reply> => {
+      const reply = this.client.sendCommand(prepare(command));
+      const { reject } = command;
+      if (onError && reject) {
+        command.reject = (error) => {
+          onError(error);
+          reject(error);
+        };
+      }
+      return reply;
+    };
+    const sender = { options: {}, sendCommand };
     return this.client[method(format)].apply(sender as never, words as never);
   }
 
@@ -486,6 +545,18 @@ async function opened(client: NodeRedis | IoRedis): Promise<void> {
 function reasonOf(error: Error, causes: readonly Error[]): Error {
   const others = causes.filter((cause) => codeOf(cause) !== "EXECABORT");
   return others.find(passes) ?? others[0] ?? error;
+}
+
+/** Returns the error of a command that is sent once. `mayBeDone`: whether the server may have carried it out. */
+function outcomeOf(thrown: unknown, words: readonly Word[], mayBeDone: boolean): Error {
+  const error = lost(thrown);
+  if (!mayBeDone || codeOf(error) !== undefined) return error;
+  return new OutcomeUnknown(`${String(words[0])}: the reply is lost: ${describe(error)}`, { cause: error });
+}
+
+function nameOf(thrown: unknown): string {
+  const error = asError(thrown);
+  return error.constructor?.name ?? error.name;
 }
 
 async function settled(promises: readonly Promise<Reply>[]): Promise<(Reply | Error)[]> {

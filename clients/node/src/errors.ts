@@ -1,4 +1,7 @@
-/** Errors of this library, and which errors are temporary. */
+/**
+ * Errors of this library, and which errors are temporary. The boundary to Redis (boundary.ts) turns whatever a client
+ * library throws into one of them.
+ */
 
 /** The cost is above the limit, so the call can never succeed. No command was sent. */
 export class CostTooHigh extends RangeError {
@@ -26,6 +29,14 @@ export class ProtocolError extends Error {
   override readonly name = "ProtocolError";
 }
 
+/**
+ * The reply to a command got lost, so the server may have carried out the command. The library sends a command that
+ * changes something only once. `cause` is the error of the connection.
+ */
+export class OutcomeUnknown extends Error {
+  override readonly name = "OutcomeUnknown";
+}
+
 /** The reason why a handler is cancelled: the lease is lost, and another worker may have the job. */
 export class LeaseLost extends Error {
   override readonly name = "LeaseLost";
@@ -42,8 +53,10 @@ export class Stopped extends Error {
  */
 const REFUSALS = new Set(["OOM", "MISCONF", "NOREPLICAS", "BUSY"]);
 
-/** Codes of temporary errors after a restart, a failover or the move of a slot. Another server may have the key now. */
-const PASSING = new Set("LOADING READONLY MASTERDOWN UNBLOCKED CLUSTERDOWN TRYAGAIN MOVED ASK".split(" "));
+/** Codes of permanent errors. All other codes count as temporary. */
+const PERMANENT = new Set(
+  "WRONGTYPE NOTEXPIRING NOTLIMIT NOBOARD BUSYKEY QUEUEFULL NOPERM NOAUTH WRONGPASS NOPROTO CROSSSLOT EXECABORT".split(" "),
+);
 
 /** Returns the code at the beginning of a server's error; undefined for an error of the client or the connection. */
 export function codeOf(error: Error): string | undefined {
@@ -59,18 +72,38 @@ export const isRefusal = (error: Error): boolean => REFUSALS.has(codeOf(error) ?
  * Matches permanent `ERR` errors. All other `ERR` errors count as temporary, for example
  * `ERR max number of clients reached`.
  */
-const LASTING = /^ERR (unknown |wrong number |syntax error|invalid|value |time is |the |DB index|numkeys|a key |PRECISION )/i;
+const LASTING =
+  /^ERR (unknown |wrong number |syntax error|invalid|value |time is |the |DB index|numkeys|a key |PRECISION |Number of keys |worker name |job ID |AGAIN requires )/i;
 
-/** Whether the error is temporary. For example, the connection was lost, or the server is loading its data. */
+const MISTAKES = [TypeError, RangeError, SyntaxError, ReferenceError, URIError, EvalError];
+
+/**
+ * Whether the error is temporary: the connection was lost, or the server cannot carry out the command for now. An error
+ * of the boundary is temporary unless it is one of the permanent error replies. Other errors are mistakes of the caller.
+ */
 export function passes(error: Error): boolean {
-  if (error instanceof TypeError || error instanceof RangeError || error instanceof SyntaxError) return false;
+  if (MISTAKES.some((mistake) => error instanceof mistake)) return false;
   const code = codeOf(error);
-  return code === undefined || PASSING.has(code) || isRefusal(error) || (code === "ERR" && !LASTING.test(error.message));
+  if (code === "ERR") return !LASTING.test(error.message);
+  return code === undefined || !PERMANENT.has(code);
+}
+
+/**
+ * Returns the error for whatever was thrown within the boundary. Errors that look like a mistake, or that are hard to
+ * handle, become a {@link ProtocolError}.
+ */
+export function lost(thrown: unknown): Error {
+  try {
+    if (thrown instanceof Error && typeof thrown.message === "string" && (codeOf(thrown) !== undefined || passes(thrown))) return thrown;
+  } catch {
+    // A property of the error throws.
+  }
+  return new ProtocolError(`not a reply of Redis: ${describe(asError(thrown))}`, { cause: thrown });
 }
 
 export function asError(thrown: unknown): Error {
-  if (thrown instanceof Error) return thrown;
   try {
+    if (thrown instanceof Error) return thrown;
     return new Error(String(thrown));
   } catch {
     return new Error("something that has no text was thrown");

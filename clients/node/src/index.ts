@@ -3,9 +3,10 @@
 export { Board, type BoardInfo, type BoardOptions, type RangeOptions } from "./board.js";
 export { type Codec, type CodecName, Undecodable } from "./codec.js";
 export type { RedisClient } from "./connection.js";
-export { CostTooHigh, LeaseLost, PayloadError, ProtocolError, Stopped, TimeoutError } from "./errors.js";
+export { CostTooHigh, LeaseLost, OutcomeUnknown, PayloadError, ProtocolError, Stopped, TimeoutError } from "./errors.js";
 export { type Ask, Check, checkAll, Checks, type CheckOptions, Limiter, type LimiterOptions, type WaitOptions } from "./limiter.js";
-export { clientNetwork, expressLimit, fastifyLimit, honoLimit, type LimitOptions } from "./middleware.js";
+export { clientNetwork, type ClientRequest } from "./identity.js";
+export { expressLimit, fastifyLimit, honoLimit, type LimitOptions } from "./middleware.js";
 export { Queue, type QueueOptions, queues } from "./queue.js";
 export type { StoreOptions } from "./stores/counting.js";
 export { ExpressStore } from "./stores/express.js";

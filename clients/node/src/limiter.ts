@@ -1,8 +1,9 @@
 /** Rate limits. */
 
 import { setTimeout as sleep } from "node:timers/promises";
+import { decoded } from "./boundary.js";
 import { connectionOf, type RedisClient, type Reply } from "./connection.js";
-import { asError, CostTooHigh, passes, TimeoutError } from "./errors.js";
+import { asError, CostTooHigh, passes, ProtocolError, TimeoutError } from "./errors.js";
 import { headers, type LimitState } from "./headers.js";
 import { Ahead } from "./limiter/ahead.js";
 import { Denials } from "./limiter/denials.js";
@@ -230,7 +231,7 @@ export class Limiter {
   async refund(key: string, units: number, check: Pick<Check, "chargedUntilMs"> | number): Promise<number> {
     const chargedUntilMs = typeof check === "number" ? check : check.chargedUntilMs;
     if (chargedUntilMs === 0) return 0;
-    return this.#mend(key, (name) => this.redis.sendOnce(name, wire.refund(name, units, chargedUntilMs)));
+    return this.#mend(key, (name) => this.redis.send(name, wire.refund(name, units, chargedUntilMs)));
   }
 
   /** Deletes the limit of the key, so that all units are available. Returns whether the limit existed. */
@@ -264,7 +265,8 @@ export class Limiter {
   }
 
   async #send(take: wire.Take, how: wire.HowToTake, onLate?: (reply: Reply) => void): Promise<wire.Fields> {
-    return wire.checked(await this.redis.send(take.key, wire.check(take, how), onLate));
+    const reply = await this.redis.send(take.key, wire.check(take, how), onLate);
+    return decoded(() => wire.checked(reply));
   }
 
   async #answered(fields: Promise<wire.Fields>): Promise<Check> {
@@ -319,7 +321,8 @@ export async function checkAll(...asks: readonly Ask[]): Promise<Checks> {
   }
   const sent = asks.map(([{ denials }]) => denials.forgotten);
   try {
-    const { allowed, limits } = wire.checkedAll(await redis.send(takes[0]?.key ?? "", wire.checkAll(takes)));
+    const reply = await redis.send(takes[0]?.key ?? "", wire.checkAll(takes));
+    const { allowed, limits } = decoded(() => wire.checkedAll(reply));
     const checks = asks.map(([limiter, key, cost = 1], at) => {
       const fields = limits[at] ?? missing();
       limiter.denials.add(key, cost, fields, sent[at] ?? 0, { call, limits });
@@ -339,5 +342,5 @@ export async function checkAll(...asks: readonly Ask[]): Promise<Checks> {
 }
 
 function missing(): never {
-  throw new TypeError("the server answered fewer limits than it was asked for");
+  throw new ProtocolError("the server answered fewer limits than it was asked for");
 }

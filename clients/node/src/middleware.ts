@@ -1,6 +1,6 @@
 /** Limits in front of web services, for Express, Fastify and Hono. This module imports none of the three. */
 
-import { isIPv6 } from "node:net";
+import { clientNetwork } from "./identity.js";
 import { asError } from "./errors.js";
 import { type Check, checkAll, type Checks, type Limiter } from "./limiter.js";
 
@@ -12,36 +12,6 @@ export interface LimitOptions<Request> {
   readonly key?: (request: Request) => string | null | Promise<string | null>;
   /** How many units the request costs, by default 1. */
   readonly cost?: number | ((request: Request) => number | Promise<number>);
-}
-
-/**
- * Returns a key function. The key is the client's IPv4 address, or the first `ipv6` bits of its IPv6 address, because
- * one client may have all addresses of an IPv6 network.
- * Example: `expressLimit(limiter, { key: clientNetwork({ ipv6: 64 }) })`
- */
-export function clientNetwork({ ipv6 = 56 }: { ipv6?: number } = {}): (request: { ip?: string | undefined }) => string | null {
-  if (!Number.isInteger(ipv6) || ipv6 < 1 || ipv6 > 128) throw new RangeError(`ipv6 must be from 1 to 128 bits, not ${ipv6}`);
-  return ({ ip = "" }) => {
-    const [address = ""] = ip.split("%");
-    if (!isIPv6(address)) return ip || null;
-    const words = wordsOf(canonical(address));
-    // A dual-stack socket shows an IPv4 address as ::ffff:192.0.2.1
-    if (words.slice(0, 5).every((word) => word === 0) && words[5] === 0xffff) {
-      return words.slice(6).flatMap((word) => [word >> 8, word & 255]).join(".");
-    }
-    const kept = words.map((word, at) => word & (0xffff << (16 - Math.min(16, Math.max(0, ipv6 - 16 * at)))) & 0xffff);
-    return `${canonical(kept.map((word) => word.toString(16)).join(":"))}/${ipv6}`;
-  };
-}
-
-/** Returns an address in its canonical form (RFC 5952), as URLs contain it. */
-const canonical = (address: string): string => new URL(`http://[${address}]`).hostname.slice(1, -1);
-
-/** Returns the eight 16-bit words of a canonical IPv6 address. */
-function wordsOf(address: string): number[] {
-  const [head = "", tail] = address.split("::");
-  const [before, after] = [head, tail ?? ""].map((part) => (part === "" ? [] : part.split(":").map((word) => parseInt(word, 16))));
-  return [...before!, ...Array<number>(8 - before!.length - after!.length).fill(0), ...after!];
 }
 
 /** A problem document (RFC 9457). The draft of the RateLimit header fields defines the types of problems. */
@@ -177,9 +147,13 @@ export interface HonoContext {
   header(name: string, value: string): void;
 }
 
-/** Returns the address of the client, if Hono runs on Node.js. */
-const socketOf = ({ env }: HonoContext): string | undefined =>
-  (env as { incoming?: { socket?: { remoteAddress?: string } } } | undefined)?.incoming?.socket?.remoteAddress;
+interface Incoming {
+  readonly socket?: { readonly remoteAddress?: string };
+  readonly headers?: { readonly [name: string]: string | readonly string[] | undefined };
+}
+
+/** Returns the request of Node.js, if Hono runs on Node.js. */
+const incomingOf = ({ env }: HonoContext): Incoming | undefined => (env as { incoming?: Incoming } | undefined)?.incoming;
 
 /**
  * Middleware for an application or a route: `app.use(honoLimit(limiter))`. Responds 429 if a limit denies. The default
@@ -193,9 +167,9 @@ export function honoLimit<Context extends HonoContext = HonoContext>(
   const network = clientNetwork();
   const who = (context: Context): string | null | Promise<string | null> => {
     if (key) return key(context);
-    const ip = socketOf(context);
-    if (ip === undefined) throw new TypeError("honoLimit knows no address of the client here: say the key");
-    return network({ ip });
+    const incoming = incomingOf(context);
+    if (!incoming) throw new TypeError("honoLimit knows no address of the client here: say the key");
+    return network({ ip: incoming.socket?.remoteAddress, headers: incoming.headers });
   };
   return async (context: Context, next: () => Promise<void>): Promise<Response | undefined> => {
     const { headers, refusal } = await decide(limits, { key: who, cost }, context);

@@ -1,5 +1,6 @@
 /** Pushes jobs, and manages queues. Workers have their own commands. */
 
+import { decoded } from "./boundary.js";
 import { type Codec, type CodecName, codecOf } from "./codec.js";
 import { type Connection, connectionOf, type RedisClient, type Reply } from "./connection.js";
 import { keysOf, shardOf } from "./shards.js";
@@ -88,7 +89,7 @@ export class Queue<T = any> {
       return calls.map((call) => {
         const reply = replies.get(call) ?? null;
         if (reply instanceof Error) throw reply;
-        return call.read(reply);
+        return decoded(() => call.read(reply));
       });
     });
   }
@@ -152,11 +153,11 @@ export class Queue<T = any> {
     if (!first) return null;
     const total: Record<string, string | number | null> = { ...first };
     for (const stats of others) {
-      for (const name of FIGURES) if (name in total) total[name] = Number(total[name]) + Number(stats[name]);
-      const oldest = [total["oldestReadyMs"], stats["oldestReadyMs"]].filter((ms) => typeof ms === "number");
+      for (const name of FIGURES) if (name in total) total[name] = Number(total[name]) + Number(stats[name as keyof wire.Stats]);
+      const oldest = [total["oldestReadyMs"], stats.oldestReadyMs].filter((ms) => typeof ms === "number");
       total["oldestReadyMs"] = oldest.length > 0 ? Math.min(...oldest) : null;
     }
-    return total as wire.Stats;
+    return total as unknown as wire.Stats;
   }
 
   /** Changes settings in all shards. Settings that are not given stay as they are. 0 switches a setting off. */
@@ -247,7 +248,8 @@ export class Queue<T = any> {
   }
 
   async #send<R>(call: wire.Call<R>): Promise<R> {
-    return call.read(await this.#redis.send(call.key, call.words, "bytes"));
+    const reply = await this.#redis.send(call.key, call.words, "bytes");
+    return decoded(() => call.read(reply));
   }
 }
 

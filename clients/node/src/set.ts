@@ -1,6 +1,7 @@
 /** Sets whose members expire. */
 
 import { type Connection, connectionOf, type RedisClient, type Reply, type Word } from "./connection.js";
+import { ProtocolError } from "./errors.js";
 import { integer, integerOrNull, list, text, whole } from "./values.js";
 import * as wire from "./wire/sets.js";
 
@@ -41,7 +42,7 @@ export class ExpiringSet {
   async expire(members: string | readonly string[], options: wire.ExpireOptions): Promise<Expired[]> {
     return list(await this.#send(wire.expire(this.key, many(members), options))).map((code) => {
       const expired = EXPIRED.get(integer(code));
-      if (!expired) throw new TypeError(`an unknown reply: ${String(code)}`);
+      if (!expired) throw new ProtocolError(`an unknown reply: ${String(code)}`);
       return expired;
     });
   }

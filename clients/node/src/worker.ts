@@ -18,6 +18,7 @@ import { Chores } from "./worker/chores.js";
 import type { Cron } from "./worker/cron.js";
 import { Holding } from "./worker/holding.js";
 import type { Job } from "./worker/job.js";
+import { checkedWeights, type Weights } from "./worker/order.js";
 import * as outcomes from "./worker/outcome.js";
 import { Place } from "./worker/place.js";
 import { Pump, type Shared } from "./worker/pump.js";
@@ -41,6 +42,11 @@ export interface WorkerOptions<T> {
   readonly codec?: CodecName | Codec<T>;
   /** The number of shards of each queue, as in the options of `Queue`; none by default. */
   readonly shards?: number | undefined;
+  /**
+   * A weight for each queue: `{ high: 3, low: 1 }`. While both queues have jobs, the worker claims three jobs of the
+   * first for each job of the second. By default, the worker serves the queues in their order.
+   */
+  readonly weights?: Weights | undefined;
   readonly cron?: readonly Cron[];
   /** The name of the worker in ZQ.GET; by default the host and the process. */
   readonly name?: string;
@@ -70,7 +76,8 @@ export interface WorkerEvents<T> {
   lost: [outcomes.JobEvent<T>];
   released: [outcomes.JobEvent<T>];
   stale: [outcomes.JobEvent<T>];
-  connected: [];
+  /** The worker is connected. The event has no error; it is an object like the two events below. */
+  connected: [{ readonly error?: undefined }];
   /** The connection was lost, or an attempt to connect has failed. The worker tries again. */
   disconnected: [{ readonly error: Error }];
   /** The server refused a command for now (OOM …). The worker sends the command again. */
@@ -139,6 +146,7 @@ export class Worker<T = any> extends EventEmitter<WorkerEvents<T>> {
       throw new RangeError(`concurrency must be a whole number above 0, not ${concurrency}`);
     }
     const codec = codecOf(options.codec);
+    const weights = checkedWeights(options.weights, this.queues);
     this.name = options.name ?? `${hostname()}:${process.pid}`;
     this.#options = options;
     this.#concurrency = concurrency;
@@ -176,10 +184,6 @@ export class Worker<T = any> extends EventEmitter<WorkerEvents<T>> {
           this.#shareSoon();
         },
         lost: (event) => this.#announce("lost", event),
-        unrun: (job, what) => {
-          pumpOf.get(job.key)?.ended(outcomes.released(job, 0));
-          this.#fail(new TypeError(`a handler of ${job.queue} returned ${what}, which nobody runs: write async (job) => { … }`));
-        },
         freed: () => this.#shareSoon(),
       },
     );
@@ -188,11 +192,12 @@ export class Worker<T = any> extends EventEmitter<WorkerEvents<T>> {
       holding: this.#holding,
       name: this.name,
       leaseMs: this.#leaseMs,
+      weightOf: weights && ((key) => weights[nameOf.get(key) ?? key] ?? 1),
       phase: () => (this.#phase === "new" ? "working" : this.#phase),
       room: () => this.#concurrency - this.#holding.running,
       backoffMs,
       announce: (name: keyof WorkerEvents<T>, event: never) => this.#announce(name, event),
-      connected: () => this.#announce("connected"),
+      connected: () => this.#announce("connected", {}),
       changed: () => this.#shareSoon(),
       fail: (error) => this.#fail(error),
       go: (promise) => this.#go(promise),

@@ -1,5 +1,5 @@
 /**
- * Workers during faults, and a ledger of all jobs. CHAOS_SECONDS is the length of the run (default 15), and CHAOS_SEED
+ * Workers during faults, and a ledger of all jobs. CHAOS_SECONDS is the length of the run (default 30), and CHAOS_SEED
  * repeats a run: `CHAOS_SECONDS=600 npm run chaos`. No job may be lost, remain undone, or run again after its ACK was
  * accepted. No worker may end by itself. Servers and workers stand still for 1 to 40 s. They are killed and restarted,
  * or a replica replaces the server. The network loses replies, holds them back, or sends garbage. The memory of the
@@ -24,7 +24,7 @@ import { Pair } from "./support/pair.js";
 import type { Proxy } from "./support/proxy.js";
 import { until } from "./support/until.js";
 
-const seconds = Number(process.env["CHAOS_SECONDS"] ?? 15);
+const seconds = Number(process.env["CHAOS_SECONDS"] ?? 30);
 const seed = Number(process.env["CHAOS_SEED"] ?? Math.floor(Math.random() * 2 ** 32));
 
 /** Returns random numbers from 0 to 1, by the seed (mulberry32). */
@@ -109,6 +109,16 @@ const FAULTS: Record<string, () => Promise<void>> = {
   },
   "a lost reply": async () => {
     pick(members).proxy.loseReplyTo = pick(COMMANDS);
+    await sleep(500 * random());
+  },
+  "half a reply": async () => {
+    const { proxy } = pick(members);
+    proxy.halves = true;
+    proxy.loseReplyTo = pick(COMMANDS);
+    await sleep(500 * random());
+  },
+  "a reset": async () => {
+    pick(members).proxy.reset();
     await sleep(500 * random());
   },
   "no memory": async () => {

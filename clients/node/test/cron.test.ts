@@ -95,3 +95,18 @@ test("a recurring job belongs to a queue of its worker, and is there once", () =
   assert.throws(() => new Worker(client, "jobs", () => undefined, { cron: [cron("others")] }), RangeError);
   assert.throws(() => new Worker(client, "jobs", () => undefined, { cron: [cron(), cron()] }), RangeError);
 });
+
+withEach("a run that ends its process each time is given up", async (place) => {
+  const queue = new Queue(place.redis, "jobs");
+  const cron = [new Cron("killer", "0 0 1 1 *", { maxAttempts: 2 })];
+  await place.call("ZQ.PUSH", "jobs", "null", "ID", "killer");
+  for (const _ of [1, 2]) {
+    // A worker claims the run, and its process ends. Its lease expires.
+    await place.call("ZQ.CLAIM", "1", "jobs", "LEASE", "1ms");
+    await until("its lease has expired", async () => (await queue.get("killer"))?.state === "ready");
+  }
+  const { events } = work(place, "jobs", () => assert.fail("it does not run a third time"), { cron });
+  await until("it is given up", () => events.length === 1);
+  assert.deepEqual(events, ["discarded killer"]);
+  assert.deepEqual([(await queue.get("killer"))?.state, (await queue.get("killer"))?.attempts], ["delayed", 0]);
+});

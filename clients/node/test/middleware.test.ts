@@ -1,6 +1,12 @@
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { request as httpRequest } from "node:http";
 import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { test } from "node:test";
+import { fileURLToPath } from "node:url";
 import { serve } from "@hono/node-server";
 import express from "express";
 import { fastify } from "fastify";
@@ -132,22 +138,31 @@ for (const [framework, start] of [["Express", withExpress], ["Fastify", withFast
   });
 }
 
-test("one network is one client", () => {
-  const networks: Record<string, string> = {
-    "192.0.2.1": "192.0.2.1",
-    "::ffff:192.0.2.1": "192.0.2.1",
-    "::FFFF:C000:201": "192.0.2.1",
-    "2001:db8:1:2ff:3::4": "2001:db8:1:200::/56",
-    "2001:DB8:1:0200::": "2001:db8:1:200::/56",
-    "2001:db8:1:3ff::": "2001:db8:1:300::/56",
-    "::1": "::/56",
-    "fe80::1%eth0": "fe80::/56",
-  };
-  for (const [ip, network] of Object.entries(networks)) assert.equal(clientNetwork()({ ip }), network, ip);
-  assert.equal(clientNetwork({ ipv6: 64 })({ ip: "2001:db8:1:2ff:3::4" }), "2001:db8:1:2ff::/64");
-  assert.equal(clientNetwork({ ipv6: 128 })({ ip: "2001:db8::4" }), "2001:db8::4/128");
-  assert.equal(clientNetwork()({}), null);
-  for (const ipv6 of [0, 129, 1.5, NaN]) assert.throws(() => clientNetwork({ ipv6 }), RangeError);
+interface Identity {
+  readonly name: string;
+  readonly peer: string | null;
+  readonly forwarded: string | null;
+  readonly proxies: number;
+  readonly ipv6: number;
+  readonly key: string;
+}
+
+test("a client has the same key as in Python", () => {
+  const docs = process.env["DOCS"] ?? fileURLToPath(new URL("../../../../docs", import.meta.url));
+  const cases = JSON.parse(readFileSync(join(docs, "../clients/identity-cases.json"), "utf8")) as Identity[];
+  assert.ok(cases.length > 40);
+  for (const { name, peer, forwarded, proxies, ipv6, key } of cases) {
+    const headers = forwarded === null ? {} : { "x-forwarded-for": forwarded };
+    assert.equal(clientNetwork({ proxies, ipv6 })({ ip: peer ?? undefined, headers }), key, name);
+  }
+  for (const ipv6 of [0, 129, 1.5]) assert.throws(() => clientNetwork({ ipv6 }), RangeError);
+});
+
+test("a fallback is warned of once", () => {
+  const program = `import { clientNetwork } from "zeitset"; for (const ip of [undefined, "", "unix:"]) console.log(clientNetwork()({ ip }));`;
+  const { stdout, stderr } = spawnSync(process.execPath, ["--input-type=module", "-e", program], { encoding: "utf8" });
+  assert.equal(stdout, "unknown\nunknown\nunknown\n");
+  assert.equal(stderr.split("share the limit").length, 2, stderr);
 });
 
 withEach("Hono answers 429 where a limit denies, with headers that hold", async (place) => {
@@ -192,4 +207,28 @@ withEach("Hono answers 429 where a limit denies, with headers that hold", async 
     assert.match(await away.text(), /temporary-reduced-capacity/);
   });
   assert.equal((await app.request("/one")).status, 500, "without a socket the key must be said");
+});
+
+withEach("clients behind a Unix socket share a limit, unless a proxy says who they are", async (place) => {
+  const folder = mkdtempSync(join(tmpdir(), "zeitset-"));
+  place.test.after(() => rmSync(folder, { recursive: true }));
+  const limiter = new Limiter(place.redis, "minute", "2/1m");
+  const key = clientNetwork({ proxies: 1 });
+  const plain = express().get("/", expressLimit(limiter), (_, response) => void response.send("ok"));
+  plain.get("/proxied", expressLimit(limiter, { key }), (_, response) => void response.send("ok"));
+  const listener = plain.listen(join(folder, "express"));
+  place.test.after(() => void listener.close());
+  const app = fastify();
+  app.get("/", { onRequest: fastifyLimit(new Limiter(place.redis, "fastify", "2/1m")) }, () => "ok");
+  await app.listen({ path: join(folder, "fastify") });
+  place.test.after(() => app.close());
+  const ask = (name: string, path = "/", from = "6.6.6.6"): Promise<number | undefined> =>
+    new Promise((resolve, reject) => {
+      const headers = { "x-forwarded-for": `${Math.random()}, ${from}` };
+      httpRequest({ socketPath: join(folder, name), path, headers, agent: false }, (response) => resolve(response.resume().statusCode)).on("error", reject).end();
+    });
+  for (const name of ["express", "fastify"]) assert.deepEqual([await ask(name), await ask(name), await ask(name)], [200, 200, 429], name);
+  const proxied = [];
+  for (const from of ["192.0.2.1:1", "192.0.2.1:2", "192.0.2.1:3", "192.0.2.2:1"]) proxied.push(await ask("express", "/proxied", from));
+  assert.deepEqual(proxied, [200, 200, 429, 200]);
 });

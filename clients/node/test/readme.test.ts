@@ -5,7 +5,7 @@
  */
 
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -52,6 +52,20 @@ assert.ok(readme.length >= 5, "the README has programs");
 const pages = readdirSync(recipes).filter((page) => page.endsWith(".md"));
 const cooked = pages.flatMap((page) => programs(readFileSync(join(recipes, page), "utf8")));
 assert.ok(cooked.length >= 2, "the recipes have programs");
+
+test("the programs of the README have types", { timeout: 300_000 }, () => {
+  // The checker reads the programs as TypeScript, in the folder of the tests, where the types of all packages are.
+  const sources = join(root, "build/readme-types");
+  mkdirSync(sources, { recursive: true });
+  const files = readme.map(({ file, code }) => {
+    const path = join(sources, file.replace(/\.mjs$/, ".mts"));
+    writeFileSync(path, code);
+    return path;
+  });
+  const options = ["--strict", "--noEmit", "--module", "nodenext", "--target", "es2023", "--skipLibCheck", "--types", "node", "--ignoreConfig"];
+  const { status, stdout } = spawnSync(process.execPath, [join(root, "node_modules/typescript/bin/tsc"), ...options, ...files], { cwd: root, encoding: "utf8" });
+  assert.equal(status, 0, stdout);
+});
 
 for (const { file, code, printed, endsBySignal } of [...readme, ...cooked]) {
   test(`${file} prints what it says`, { timeout: 120_000 }, async (t) => {

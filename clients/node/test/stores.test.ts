@@ -134,12 +134,28 @@ withEach("@fastify/rate-limit looks at a limit without taking from it", async (p
   assert.deepEqual(seen.map((state) => (state as { remaining: number }).remaining), [2, 1, 1, 1]);
 });
 
-withEach("@fastify/rate-limit: what needs a count of denied requests is refused, a ban at once is not", async (place) => {
-  for (const options of [{ ban: 2 }, { continueExceeding: true }, { exponentialBackoff: true }]) {
-    await assert.rejects(async () => withFastify(place, options), TypeError);
-  }
-  const ask = await withFastify(place, { ban: 0 });
-  assert.deepEqual(await statuses(ask, 3), [200, 200, 403]);
+withEach("@fastify/rate-limit: a client that goes on is banned, and stays banned for a window", async (place) => {
+  const ask = await withFastify(place, { ban: 2, store: fastifyStore(place.redis, "api", { remember: false }) });
+  assert.deepEqual(await statuses(ask, 6), [200, 200, 429, 429, 403, 403]);
+  await place.call("DEL", "api:127.0.0.1");
+  assert.equal((await ask()).status, 403, "units are free, but the client is banned");
+  assert.ok(Number(await place.call("PTTL", "api:{127.0.0.1}:denied")) > 50_000, "for a whole window");
+  await place.call("PEXPIRE", "api:{127.0.0.1}:denied", "1");
+  await until("the ban is over", async () => (await ask()).status === 200);
+  const atOnce = await withFastify(place, { ban: 0, store: fastifyStore(place.redis, "other") });
+  assert.deepEqual(await statuses(atOnce, 3), [200, 200, 403]);
+});
+
+withEach("@fastify/rate-limit: each denied request prolongs the block, longer each time if wished", async (place) => {
+  const waits = async (options: object): Promise<number[]> => {
+    const found: number[] = [];
+    const ask = await withFastify(place, options);
+    for (let at = 0; at < 6; at++) found.push(Number((await ask()).headers.get("retry-after") ?? 0));
+    return found;
+  };
+  assert.deepEqual(await waits({ continueExceeding: true }), [0, 0, 60, 60, 60, 60]);
+  const store = fastifyStore(place.redis, "backoff");
+  assert.deepEqual(await waits({ exponentialBackoff: true, store }), [0, 0, 60, 120, 240, 480]);
 });
 
 withEach("@fastify/rate-limit hears of errors, and skips them if it is told to", async ({ redis, test, server }) => {

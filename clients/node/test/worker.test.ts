@@ -5,6 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Discard, type Job, Queue, Retry, Worker } from "zeitset";
 import { withEach } from "./support/clients.js";
 import { deferred, until } from "./support/until.js";
+import { thrown } from "./support/thrown.js";
 import { work } from "./support/work.js";
 
 withEach("jobs are handled, acknowledged, and gone", async (place) => {
@@ -281,27 +282,29 @@ const UNRUN: Record<string, () => unknown> = {
   "a function": () => async () => undefined,
 };
 
-withEach("a handler that returns what nobody runs is refused, and its job is given back", async (place) => {
+withEach("a handler that returns what nobody runs fails its job", async (place) => {
   const queue = new Queue(place.redis, "jobs");
-  await queue.push(1, { id: "a", maxAttempts: 1 });
   for (const [what, handler] of Object.entries(UNRUN)) {
-    const { run, events } = work(place, "jobs", handler);
-    await assert.rejects(run, { name: "TypeError", message: new RegExp(`returned ${what}, .* async \\(job\\) =>`) });
-    assert.deepEqual(events, ["released a"]);
+    await queue.push(1, { id: what, maxAttempts: 1 });
+    const { worker, events } = work(place, "jobs", handler);
+    await until("it is dead", () => events.length === 2);
+    assert.deepEqual(events, [`failed ${what}`, `dead ${what}`]);
+    assert.match(String((await queue.get(what))?.error), new RegExp(`returned ${what}, .* async \\(job\\) =>`));
+    await worker.stop();
   }
-  assert.equal((await queue.get("a"))?.attempts, 0);
 });
 
 withEach("whatever a handler throws is a failure of the job", async (place) => {
-  const queue = new Queue<number>(place.redis, "jobs");
-  const thrown = [undefined, null, "text", Object.create(null), Object.assign(new Error("x"), { name: Symbol("odd") }), Object.create(Error.prototype, { message: { get: () => assert.fail("never") } })];
-  const { events } = work<number>(place, "jobs", (job) => {
-    throw thrown[job.payload];
+  const queue = new Queue<string>(place.redis, "jobs");
+  const all = thrown();
+  const { events } = work<string>(place, "jobs", (job) => {
+    throw all.get(job.payload);
   }, { backoff: () => "1h" });
-  await queue.pushMany(thrown.map((_, payload) => ({ payload, id: `${payload}` })));
-  await until("all have failed", () => events.length === thrown.length);
-  assert.deepEqual([...events].sort(), thrown.map((_, payload) => `failed ${payload}`));
-  assert.equal((await queue.get("2"))?.error, "Error: text");
+  await queue.pushMany([...all.keys()].map((payload) => ({ payload, id: payload })));
+  await until("all have failed", () => events.length === all.size);
+  assert.deepEqual([...events].sort(), [...all.keys()].map((id) => `failed ${id}`).sort());
+  assert.equal((await queue.get("value 4"))?.error, "Error: text");
+  assert.equal((await queue.get("a proxy"))?.attempts, 1);
 });
 
 withEach("a backoff that fails leaves the job its failure", async (place) => {
@@ -430,4 +433,29 @@ withEach("stop before run and after the end does nothing", async (place) => {
   await other.run({ burst: true });
   await other.stop();
   assert.equal(other.state, "stopped");
+});
+
+withEach("weights share the worker, and starve nobody", async (place) => {
+  const weights = { high: 6, middle: 3, low: 1 };
+  for (const [name] of Object.entries(weights)) {
+    await new Queue<string>(place.redis, name).pushMany(Array.from({ length: 400 }, () => ({ payload: name })));
+  }
+  for (const concurrency of [1, 7]) {
+    const order: string[] = [];
+    const { worker } = work<string>(place, Object.keys(weights), (job) => void order.push(job.payload), { weights, concurrency });
+    await until("half are done", () => order.length >= 300);
+    await worker.stop();
+    // A claim takes at most seven jobs.
+    for (const [name, weight] of Object.entries(weights)) {
+      const count = order.slice(0, 300).filter((each) => each === name).length;
+      assert.ok(Math.abs(count - 30 * weight) <= 2 * concurrency + 2, `${name}: ${count}`);
+    }
+    assert.ok(order.slice(0, 20 * concurrency).includes("low"));
+  }
+});
+
+withEach("weights name each queue", async ({ redis }) => {
+  for (const weights of [{}, { a: 1 }, { a: 1, b: 0 }, { a: 1, b: NaN }, { a: 1, b: 1, c: 1 }]) {
+    assert.throws(() => new Worker(redis, ["a", "b"], () => undefined, { weights: weights as Record<string, number> }), RangeError);
+  }
 });

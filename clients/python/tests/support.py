@@ -8,6 +8,7 @@ import random
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -209,6 +210,10 @@ class Proxy:
         self._flowing = Event_()
         self._flowing.set()
         self._held_by = b""
+        self._lost_by = b""
+        self._losing = False
+        self._halves = False
+        self._to_reset: set[socket.socket] = set()
         self.garbage: dict[bytes, bytes] = {}
         """Maps bytes of a command to a reply. The next chunk of data that contains these bytes gets the reply, once."""
         self._sockets: list[socket.socket] = []
@@ -232,6 +237,25 @@ class Proxy:
         self._held_by = command
         if not command:
             self._flowing.clear()
+
+    def lose(self, command: bytes) -> None:
+        """Passes the next `command` to the server, and drops its connection before the reply."""
+        self._lost_by = command
+
+    def halve(self, command: bytes) -> None:
+        """Passes the next `command` to the server, and drops its connection after half of the reply."""
+        self._lost_by, self._halves = command, True
+
+    def reset(self) -> None:
+        """Resets all connections, as load balancers do with idle ones: their peers get RST instead of FIN."""
+        sockets, self._sockets = self._sockets, []
+        for each in sockets:
+            try:
+                each.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                self._to_reset.add(each)
+                each.shutdown(socket.SHUT_RD)  # ends `_pump`, which closes the socket
+            except OSError:
+                pass
 
     @property
     def holds(self) -> bool:
@@ -272,6 +296,13 @@ class Proxy:
                     self._flowing.wait()
                 elif self._held_by and self._held_by in chunk:
                     self._flowing.clear()
+                if is_command and self._lost_by and self._lost_by in chunk:
+                    self._lost_by, self._losing = b"", True
+                elif not is_command and self._losing:
+                    if self._halves:
+                        sink.sendall(chunk[: len(chunk) // 2])
+                    self._losing = self._halves = False
+                    break
                 found = next((each for each in list(self.garbage) if is_command and each in chunk), None)
                 if found is not None:
                     source.sendall(self.garbage.pop(found))
@@ -281,6 +312,9 @@ class Proxy:
             pass
         for each in (source, sink):
             try:
-                each.shutdown(socket.SHUT_RDWR)
+                if each in self._to_reset:
+                    each.close()
+                else:
+                    each.shutdown(socket.SHUT_RDWR)
             except OSError:
                 pass

@@ -1,6 +1,6 @@
 """Workers in processes of their own, faults between them and the server, and a ledger of all jobs.
 
-CHAOS_SECONDS is the length of the run (default 15), and CHAOS_SEED repeats a run:
+CHAOS_SECONDS is the length of the run (default 30), and CHAOS_SEED repeats a run:
 `CHAOS_SECONDS=600 pytest -s tests/test_chaos.py`.
 
 Replication is asynchronous: a failover may lose what the primary has just accepted, whatever the library does. The
@@ -33,7 +33,7 @@ from zeitset import Queue
 
 from .support import NO_RETRY, Proxy, Server, until
 
-SECONDS = float(os.environ.get("CHAOS_SECONDS", "15"))
+SECONDS = float(os.environ.get("CHAOS_SECONDS", "30"))
 LONG_FORM = SECONDS >= 60
 LONGEST = min(40.0, SECONDS / 4)
 """The longest freeze, in seconds."""
@@ -205,7 +205,7 @@ class Chaos:
     def run(self) -> None:
         """Begins and ends faults, until `over` is set."""
         with self._pair.primary.client() as r:
-            until(lambda: (Queue(r, "q").stats() or {}).get("acked"))
+            until(lambda: (stats := Queue(r, "q").stats()) and stats["acked"])
         next_fault = 0.0
         while not self.over.wait(0.02):
             self.end()
@@ -217,7 +217,7 @@ class Chaos:
     def step(self) -> None:
         """Begins a fault."""
         if not self._next:
-            self._next = ["freeze server", "freeze worker", "hold replies", "cut", "garbage", "no memory", "fail over"]
+            self._next = ["freeze server", "freeze worker", "hold replies", "cut", "reset", "half a reply", "garbage", "no memory", "fail over"]
             self._random.shuffle(self._next)
         kind = self._next.pop()
         seconds = self._random.uniform(1, max(1.5, LONGEST)) if self._random.random() < 0.5 else self._random.uniform(0.1, 3)
@@ -233,6 +233,10 @@ class Chaos:
             self._undo.append((time.monotonic() + seconds, proxy.let_go))
         elif kind == "cut":
             proxy.cut()
+        elif kind == "reset":
+            proxy.reset()
+        elif kind == "half a reply":
+            proxy.halve(self._random.choice(COMMANDS))
         elif kind == "garbage":
             proxy.garbage[self._random.choice(COMMANDS)] = self._random.choice(GARBAGE)
         elif kind == "no memory":

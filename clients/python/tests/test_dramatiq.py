@@ -81,6 +81,18 @@ def test_retries_are_the_middlewares_and_what_fails_is_a_dead_letter(broker: Zei
     assert broker.queue("default").peek("dead") == []
 
 
+def test_dead_letters_are_kept_for_a_week_as_by_the_broker_of_dramatiq(shared: Server, one: Any) -> None:
+    for name, ttl, expected in (("default", 7 * 24 * 3_600_000, 7 * 24 * 3_600_000), ("own", None, 0)):
+        broker = ZeitsetBroker(client=one, dead_message_ttl=ttl)
+        broker.queue(name).push(b"no message")
+        consumer = broker.consume(name)
+        assert next(consumer) is None
+        stats = broker.queue(name).stats()
+        assert stats is not None and (stats["dead"], stats["deadttl_ms"]) == (1, expected)
+        consumer.close()
+        broker.close()
+
+
 def test_a_message_that_cannot_be_read_is_a_dead_letter(broker: ZeitsetBroker) -> None:
     broker.declare_queue("default")
     broker.queue("default").push(b"\xff")

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from zeitset import Job, Queue
+from zeitset import Job, Limiter, Queue
 
-from .support import Server, until, working
+from .support import Proxy, Server, until, working
 
 
 class Script:
@@ -231,6 +231,25 @@ def test_unblocked_and_readonly_pass_by_themselves(server: Server, tmp_path: Pat
             assert "UNBLOCKED" in causes and ("READONLY" in causes or "read only replica" in causes)
     finally:
         primary.kill()
+
+
+def test_a_reset_of_an_idle_connection_is_an_outage(shared: Server, one: Any) -> None:
+    """Load balancers reset idle connections. In some versions of Python, asyncio then raises AttributeError."""
+    done: list[Any] = []
+    queue = Queue(one, "q")
+    with Proxy(shared.port) as proxy, proxy.client() as r:
+        with working(r, "q", lambda job: done.append(job.payload), block="50ms", lease="1s") as watched:
+            for number in range(8):
+                queue.push(number)
+                until(lambda: number in done)
+                proxy.reset()
+            queue.push("last")
+            until(lambda: "last" in done)
+        assert watched.error is None
+        limiter = Limiter(r, "api", "1000/1m", on_error="allow")
+        for _ in range(8):
+            assert limiter.check("ann").allowed
+            proxy.reset()
 
 
 def idle(one: Any, seconds: float, **options: Any) -> None:

@@ -5,22 +5,31 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import threading
+import time
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 import redis
 
-from zeitset import Event, Job, LeaseLost, Queue, Worker
+from zeitset import Call, Event, Job, JobInfo, LeaseLost, Queue, Retry, Worker
 
 from zeitset._link import Link
 
+from .raised import raised
 from .support import until, working
 
 
 async def send(job: Job) -> None:
     await asyncio.sleep(0)
     job.payload["sent"].append(job.id)
+
+
+def kept(queue: Queue, id: str) -> JobInfo:
+    found = queue.get(id)
+    assert found is not None
+    return found
 
 
 def plain_decorator(function: Callable[[Job], Any]) -> Callable[[Job], Any]:
@@ -77,9 +86,86 @@ def test_a_generator_is_no_handler(one: Any) -> None:
     queue = Queue(one, "q")
     queue.push("x", id="a", max_attempts=1)
     with working(one, "q", plain_decorator(generator)) as watched:
-        watched.thread.join(20)
-    assert isinstance(watched.error, TypeError) and "yield" in str(watched.error)
-    assert (queue.stats()["ready"], queue.peek()[0].attempts) == (1, 0)
+        until(lambda: watched.kinds() == ["failed", "dead"])
+    assert watched.error is None and "yield" in str(kept(queue, "a").error)
+
+
+@pytest.mark.parametrize("kind", ["task", "thread"])
+def test_whatever_a_handler_raises_its_job_is_reported_and_the_worker_lives(one: Any, kind: str) -> None:
+    errors = raised()
+
+    def thread(job: Job) -> None:
+        if job.payload in errors:
+            raise errors[job.payload]
+
+    async def task(job: Job) -> None:
+        thread(job)
+
+    queue = Queue(one, "q")
+    queue.push_many([{"payload": name, "id": name, "max_attempts": 1} for name in errors])
+    queue.push("StopIteration", id="twice")
+    with working(one, "q", task if kind == "task" else thread, concurrency=3, backoff=("10m", "10m")) as watched:
+        until(lambda: watched.kinds().count("dead") == len(errors) and "failed" in watched.kinds())
+        until(lambda: kept(queue, "twice").state == "delayed")
+        assert kept(queue, "twice").attempts == 1, "the attempt counts, and the job waits for its backoff"
+        queue.push("nothing", id="last")
+        until(lambda: "completed" in watched.kinds())
+    assert watched.error is None
+    assert "KeyboardInterrupt" in str(kept(queue, "KeyboardInterrupt").error)
+    assert kept(queue, "Unreadable").error == "Unreadable" and kept(queue, "Silent").error == "Silent"
+
+
+class NotAwaitable:
+    def __await__(self) -> Any:
+        raise KeyError("no iterator")
+
+
+@pytest.mark.parametrize("result", [1, object(), NotAwaitable(), {}, Exception("returned"), Exception])
+def test_whatever_a_handler_returns_its_job_is_reported(one: Any, result: Any) -> None:
+    queue = Queue(one, "q")
+    queue.push("x", id="a", max_attempts=1)
+    with working(one, "q", lambda job: result) as watched:
+        until(lambda: watched.kinds() in (["completed"], ["failed", "dead"]))
+    assert watched.error is None
+
+
+@pytest.mark.parametrize("after", ["9999999w", timedelta.max])
+def test_a_delay_beyond_all_times_is_reported(one: Any, after: Any) -> None:
+    def handler(job: Job) -> None:
+        raise Retry(after=after, hold=True)
+
+    queue = Queue(one, "q")
+    queue.push("x", id="a", group="g")
+    with working(one, "q", handler) as watched:
+        until(lambda: watched.kinds() == ["retried"])
+    assert kept(queue, "a").state == "delayed" and watched.error is None
+
+
+def test_a_chained_command_that_cannot_be_sent_fails_its_job(one: Any) -> None:
+    def handler(job: Job) -> None:
+        job.chain(Call(("SET", "key", None), str))  # type: ignore[arg-type]
+
+    queue = Queue(one, "q")
+    queue.push("x", id="a", max_attempts=1)
+    with working(one, "q", handler) as watched:
+        until(lambda: watched.kinds() == ["failed", "dead"])
+    assert watched.error is None and "TypeError" in str(kept(queue, "a").error)
+
+
+def test_a_handler_that_blocks_the_event_loop_loses_its_lease(one: Any) -> None:
+    """While the handler blocks, the worker sends no heartbeat, and another worker may get the job."""
+    runs = []
+
+    async def handler(job: Job) -> None:
+        runs.append(job.attempt)
+        if job.attempt == 1:
+            until(lambda: job.deadline_ms + 50 < time.time() * 1000)
+
+    queue = Queue(one, "q")
+    queue.push("x", id="a")
+    with working(one, "q", handler, lease="600ms") as watched:
+        until(lambda: watched.kinds() == ["lost", "completed"])
+    assert runs == [1, 2] and queue.stats()["acked"] == 1
 
 
 @pytest.mark.parametrize("kind", ["task", "thread"])

@@ -9,7 +9,7 @@ import pytest
 import redis
 import redis.asyncio
 
-from zeitset import Queue, Undecodable
+from zeitset import Queue, Stats, Undecodable
 from zeitset.asyncio import Queue as AsyncQueue
 
 
@@ -196,3 +196,10 @@ def test_the_jobs_of_one_group_are_shown_held_and_redriven(r: Any) -> None:
     assert calls.redrive("a", group="bloom") == 0 and calls.redrive(group="bloom") == 0
     assert calls.redrive("a", group="acme") == 1 and calls.clean("dead", group="bloom") == 0
     assert calls.clean("dead", group="acme") == 1 and calls.stats()["ready"] == 1
+
+
+def test_the_fields_of_stats_are_those_of_the_server(r: Any) -> None:
+    queue = Queue(r, "q")
+    queue.push("x")
+    stats = queue.stats()
+    assert stats is not None and list(stats) == list(Stats.__annotations__)

@@ -65,6 +65,16 @@ def test_recipes_run(shared: Server, one: Any, tmp_path: Path, recipe: tuple[str
     runs(shared, tmp_path, *recipe[1:])
 
 
+def test_the_readme_has_types(tmp_path: Path) -> None:
+    """mypy checks each block as it is printed, as strictly as a user may."""
+    pytest.importorskip("mypy")
+    for number, (_, code) in enumerate(BLOCKS):
+        (tmp_path / f"block_{number}.py").write_text(code)
+    options = ["--strict", "--cache-dir", str(tmp_path / "cache"), "--no-incremental"]
+    found = subprocess.run([sys.executable, "-m", "mypy", *options, *sorted(map(str, tmp_path.glob("*.py")))], cwd=tmp_path, capture_output=True, text=True)
+    assert found.returncode == 0, found.stdout
+
+
 def runs(shared: Server, tmp_path: Path, expected: list[str], code: str) -> None:
     printed = tmp_path / "printed"
     with printed.open("wb") as output:

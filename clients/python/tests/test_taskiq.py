@@ -45,7 +45,7 @@ async def eventually(condition: Callable[[], Any]) -> None:
         await asyncio.sleep(0.01)
 
 
-async def stats(broker: ZeitsetBroker) -> dict[str, Any]:
+async def stats(broker: ZeitsetBroker) -> Any:
     return await broker.queue.stats() or {}
 
 
@@ -71,7 +71,7 @@ def test_tasks_run_delayed_ones_when_they_are_due(shared: Server, one: Any) -> N
         async with working(broker):
             await eventually(lambda: len(runs) == 4)
         assert set(runs[:3]) == {"first", "second", "thread"} and runs[3] == "late"
-        assert (await ZeitsetBroker(shared.url).queue.stats() or {})["acked"] == 4
+        assert (await stats(ZeitsetBroker(shared.url)))["acked"] == 4
 
     asyncio.run(main())
 
@@ -172,6 +172,36 @@ def test_what_is_not_acknowledged_at_the_end_is_given_back(shared: Server, one: 
             assert (await stats(broker))["claimed"] == 1
         (job,) = await broker.queue.peek("ready")
         assert job.attempts == 0
+
+    asyncio.run(main())
+
+
+def test_a_task_that_the_worker_does_not_know_is_left_to_others(shared: Server, one: Any) -> None:
+    async def main() -> None:
+        newer, older = ZeitsetBroker(shared.url), ZeitsetBroker(shared.url)
+
+        @newer.task(task_name="new")
+        async def new() -> None: ...
+
+        await new.kiq()
+        await newer.queue.push(b"no task", id="garbage")
+        async with working(older):
+            end = time.monotonic() + PATIENCE
+            while (found := await stats(older))["nacked"] < 2:
+                assert time.monotonic() < end, found
+                await asyncio.sleep(0.01)
+        assert (found["delayed"], found["dead"], found["claimed"]) == (1, 1, 0)
+        dead, (waiting,) = await newer.queue.get("garbage"), await newer.queue.peek("delayed")
+        assert dead is not None and dead.state == "dead" and waiting.attempts == 1
+        for _ in range(7):
+            await newer.queue.reschedule(waiting.id, delay=0)
+            async with working(older):
+                end = time.monotonic() + PATIENCE
+                while (await stats(older))["delayed"] + (await stats(older))["dead"] < 2 or (await stats(older))["ready"]:
+                    assert time.monotonic() < end
+                    await asyncio.sleep(0.01)
+        info = await newer.queue.get(waiting.id)
+        assert info is not None and info.state == "dead" and "no task 'new'" in str(info.error)
 
     asyncio.run(main())
 

@@ -12,7 +12,7 @@ import pytest
 import redis
 import redis.asyncio
 
-from zeitset import Discard, Job, Queue, Retry
+from zeitset import Discard, Job, Queue, Retry, Worker
 from zeitset.asyncio import Queue as AsyncQueue
 
 from .support import Server, until, working
@@ -318,3 +318,44 @@ def test_it_connects_as_the_client_does(shared: Server, one: Any, tmp_path: Path
         assert isinstance(refused.error, redis.AuthenticationError), "does not pass by itself"
     finally:
         server.kill()
+
+
+@pytest.mark.parametrize("concurrency", [1, 7])
+def test_weights_share_the_worker_and_starve_nobody(one: Any, concurrency: int) -> None:
+    weights = {"high": 6, "middle": 3, "low": 1}
+    for name in weights:
+        Queue(one, name).push_many([{"payload": name} for _ in range(400)])
+    order: list[str] = []
+    with working(one, list(weights), lambda job: order.append(job.payload), weights=weights, concurrency=concurrency):
+        until(lambda: len(order) == 1200)
+    # Until the first queue is empty after 400 of its jobs, the shares are 6:3:1. A claim takes at most 7 jobs.
+    first = order[:600]
+    for name, weight in weights.items():
+        assert abs(first.count(name) - 60 * weight) <= 2 * concurrency + 2, (name, first.count(name))
+    assert "low" in order[: 20 * concurrency], "the lowest weight does not wait for long"
+
+
+def test_a_queue_that_was_empty_does_not_catch_up(one: Any) -> None:
+    order: list[str] = []
+    options = {"weights": {"a": 1, "b": 1}, "concurrency": 1}
+    Queue(one, "a").push_many([{"payload": "a"} for _ in range(50)])
+    gate = threading.Event()
+
+    def handler(job: Job) -> None:
+        order.append(job.payload)
+        if len(order) == 50:
+            gate.wait(20)
+
+    with working(one, ["a", "b"], handler, **options):
+        until(lambda: len(order) == 50)
+        Queue(one, "b").push_many([{"payload": "b"} for _ in range(20)])
+        Queue(one, "a").push_many([{"payload": "a"} for _ in range(20)])
+        gate.set()
+        until(lambda: len(order) == 90)
+    assert 8 <= order[50:70].count("a") <= 12, order[50:]
+
+
+@pytest.mark.parametrize("weights", [{}, {"a": 1}, {"a": 1, "b": 0}, {"a": 1, "b": float("inf")}, {"a": 1, "b": 1, "c": 1}])
+def test_weights_name_each_queue(one: Any, weights: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="weight"):
+        Worker(one, ["a", "b"], print, weights=weights)

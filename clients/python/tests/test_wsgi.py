@@ -142,6 +142,14 @@ class Burst(RateThrottle):
 class Bursts(View):
     throttle_classes = [Burst]
 
+class Never(RateThrottle):
+    rate = "0/day"
+    def get_cache_key(self, request, view):
+        return "ann"
+
+class Nobody(View):
+    throttle_classes = [Never]
+
 urlpatterns = [path("", View.as_view()), path("uploads", Uploads.as_view()), path("bursts", Bursts.as_view())]
 factory = APIRequestFactory()
 
@@ -161,6 +169,14 @@ assert get(View, user=User()).status_code == 200
 assert [get(Uploads, user=User()).status_code for _ in range(2)] == [200, 429]
 assert [get(Bursts, "/?who=ann").status_code for _ in range(2)] == [200, 429]
 assert [get(Bursts).status_code for _ in range(3)] == [200] * 3, "no key, no limit"
+found = get(Nobody)
+assert (found.status_code, found.headers["Retry-After"]) == (429, "86400"), "as the framework's own throttles"
+from rest_framework.settings import api_settings
+for proxies, addresses, key in (
+    (None, "6.6.6.6, 192.0.2.1:50000", "192.0.2.1"), (1, "[2001:db8::1]:9", "2001:db8::/56"), (0, "6.6.6.6", "127.0.0.1"),
+):
+    api_settings.NUM_PROXIES = proxies
+    assert Burst().get_ident(factory.get("/", HTTP_X_FORWARDED_FOR=addresses)) == key
 
 from django.test import Client
 from wsgiref.util import setup_testing_defaults

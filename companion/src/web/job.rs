@@ -1,5 +1,6 @@
 //! One job, with its payload.
 
+use super::celery::Task;
 use super::parts::{done, form, moment, name};
 use super::query::{Query, encoded, link};
 use super::{App, Page, Problem, Shared, layout};
@@ -58,9 +59,12 @@ pub async fn page(State(app): Shared, query: Query) -> Page {
             h2 { "History" }
             (history(&job, now_ms))
         }
+        @let payload = job.payload.as_deref().unwrap_or_default();
+        @let task = Task::read(payload);
+        @if let Some(task) = &task { (task.facts()) }
         section {
-            h2 { "Payload" }
-            (payload_of("payload", job.payload.as_deref().unwrap_or_default()))
+            h2 { "Payload" @if task.is_some() { ": the body" } }
+            (payload_of("payload", task.as_ref().map_or(payload, |task| &task.body)))
             p.quiet { a href=(link("payload", &[("key", key), ("id", &job.id)])) { "Download" } }
         }
         @if let Some(again) = &job.again {

@@ -14,6 +14,7 @@
 
 mod actions;
 mod boards;
+mod celery;
 mod chart;
 mod errors;
 mod groups;

@@ -1,5 +1,6 @@
 //! One queue: its stats, its jobs by state in pages, and its charts.
 
+use super::celery::Task;
 use super::chart::{self, Chart, Unit};
 use super::parts::{done, form, moment, name, per_second, tile, tiles};
 use super::query::{Query, encoded, link};
@@ -285,9 +286,12 @@ fn table(write: bool, key: &[u8], state: JobState, jobs: &[Job], now_ms: u64) ->
     }
 }
 
-/// Returns the first characters of a payload.
+/// Returns the first characters of a payload. Of a task of Celery, returns the name and the arguments.
 fn beginning(payload: &[u8]) -> String {
-    shortened(&printable(&payload[..payload.len().min(400)]), 60)
+    match Task::read(payload) {
+        Some(task) => shortened(&printable(task.line().as_bytes()), 60),
+        None => shortened(&printable(&payload[..payload.len().min(400)]), 60),
+    }
 }
 
 fn bulk(app: &App, key: &[u8], state: JobState) -> Markup {

@@ -1,16 +1,18 @@
-//! `ZLB.APPLY key effect [word ...]`
+//! `ZLB.APPLY key effect`
 //!
 //! Applies an effect (`boards/effects.rs`) with the values that the master computed. Replicas and AOF files get this
-//! command instead of the commands that clients sent. Applications do not need this command.
+//! command instead of the commands that clients sent. Applications do not need this command. Zeitset 0.3 sent words
+//! (`boards/words.rs`), which are still read.
 //!
 //! A client can also replay an AOF file, so clients may send this command. Like RESTORE, the command bypasses the
 //! checks of other commands, and needs the rights of RESTORE. If the effect does not fit the key's value, the command
-//! changes nothing and returns 0. The server logs such an effect if it came from a master or an AOF file.
+//! changes nothing and returns 0.
+//!
+//! What a master or an AOF file sends never gets an error, because nobody would see it. An effect that cannot be read,
+//! or that does not fit, is counted and logged.
 
-use super::{create, set};
-use crate::args::Args;
-use crate::boards::model::SetOptions;
-use crate::boards::{self, APPLY, Edit, Words};
+use crate::base::packed::{Unreadable, is_packed};
+use crate::boards::{self, APPLY, BoardChange};
 use crate::error::Error;
 use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::{Context, Str};
@@ -21,66 +23,59 @@ pub const SPEC: Spec = Spec {
     complexity: c"The complexity of the original command",
     since: c"0.2.0",
     flags: c"write",
-    keys: Keys::First(Access::Update),
-    arguments: &[Arg::key(c"key"), Arg::string(c"effect"), Arg::string(c"word").optional().multiple()],
+    keys: Keys::OfEffects(Access::Update),
+    arguments: &[Arg::key(c"key"), Arg::string(c"effect").multiple()],
 };
 
 pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
-    let mut args = Args::new(arguments);
-    let (key, effect) = (args.string()?, args.string()?);
-    ctx.check_right_to_restore(key)?;
-    let words = &arguments[2..];
-    let fits = match effect.bytes() {
-        b"CREATE" => boards::create(ctx, key, create::schema(&mut Args::new(words))?, words)?,
-        b"REPLACE" | b"WHOLE" => match boards::decode_board(words) {
-            Ok(board) => boards::store(ctx, key, board, Words::Given(words)).map(|()| true)?,
-            Err(_) => false,
-        },
-        name @ (b"SET" | b"REM" | b"REMRANGE" | b"CUT" | b"CLEAR") => {
-            match boards::change(ctx, key, |edit| carry_out(edit, name, words)) {
-                Err(Error::NoBoard) => false,
-                result => result?,
-            }
-        }
-        _ => return Err(Error::Syntax),
-    };
-    if !fits && ctx.is_replayed() {
-        boards::report_rejected(ctx, key);
+    let key = arguments.first().copied();
+    if let Some(key) = key {
+        ctx.check_right_to_restore(key)?;
     }
+    let applied = decode(arguments).and_then(|(key, change)| {
+        let name = change.name();
+        match carry_out(ctx, key, change) {
+            Ok(fits) => Ok((name, fits)),
+            Err(error) => Err((Unreadable::new(name, error.text().to_string_lossy()), error)),
+        }
+    });
+    let fits = match applied {
+        Ok((_, true)) => true,
+        Err((_, error)) if !ctx.is_replayed() => return Err(error),
+        Err((why, _)) => {
+            boards::report_rejected(ctx, key, &why);
+            false
+        }
+        Ok((name, false)) => {
+            if ctx.is_replayed() {
+                boards::report_rejected(ctx, key, &Unreadable::new(name, "it does not fit the leaderboard"));
+            }
+            false
+        }
+    };
     ctx.reply_bool(fits);
     Ok(())
 }
 
-/// Applies an effect. If the board has other dimensions or fewer members than the effect requires, changes nothing and
-/// returns false.
-fn carry_out<'a>(edit: &mut Edit<'_, 'a>, effect: &[u8], words: &'a [Str<'a>]) -> Result<bool, Error> {
-    match effect {
-        b"SET" => {
-            let dimensions = edit.board().schema().dimensions();
-            if words.is_empty() || !words.len().is_multiple_of(1 + dimensions.len()) {
-                return Ok(false);
-            }
-            let values = set::values(words, dimensions)?;
-            edit.set(words, &values, SetOptions::default())?;
-        }
-        b"REM" => {
-            edit.remove(words);
-        }
-        b"REMRANGE" | b"CUT" => {
-            let mut words = Args::new(words);
-            let (first, count) = (words.count()?, words.positive()?);
-            words.finish()?;
-            let end = first.checked_add(count).filter(|&end| end <= edit.board().len());
-            let Some(end) = end else { return Ok(false) };
-            edit.remove_range(first.cast_signed(), end.cast_signed() - 1);
-        }
-        b"CLEAR" => {
-            Args::new(words).finish()?;
-            edit.clear();
-        }
-        _ => return Err(Error::Syntax),
+fn decode<'a>(arguments: &'a [Str<'a>]) -> Result<(Str<'a>, BoardChange<'a>), (Unreadable, Error)> {
+    let (&key, encoded) =
+        arguments.split_first().ok_or_else(|| (Unreadable::new("ZLB.APPLY", "it has no key"), Error::Arity))?;
+    let change = match encoded {
+        [packed] if is_packed(packed.bytes()) => boards::decode(packed.bytes()).map_err(|why| (why, Error::Effect)),
+        words => boards::decode_words(words),
+    };
+    change.map(|change| (key, change))
+}
+
+fn carry_out(ctx: &mut Context, key: Str<'_>, change: BoardChange<'_>) -> Result<bool, Error> {
+    match change {
+        BoardChange::Create(schema) => boards::create(ctx, key, schema),
+        BoardChange::Replace(board) => boards::store(ctx, key, *board).map(|()| true),
+        change => match boards::change(ctx, key, |edit| edit.apply(&change)) {
+            Err(Error::NoBoard) => Ok(false),
+            result => result,
+        },
     }
-    Ok(true)
 }
 
 #[cfg(test)]

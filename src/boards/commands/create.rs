@@ -10,58 +10,11 @@
 //! If the key holds a board with the same schema, the command changes nothing and returns OK. So every writer may send
 //! the command before it uses the board.
 
-use crate::args::{Args, once};
-use crate::boards;
-use crate::boards::model::{Dimension, Direction, Kind, Schema, Ties};
+use crate::args::Args;
+use crate::boards::{self, parse::schema};
 use crate::error::Error;
 use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::{Context, Str};
-use std::num::NonZeroU64;
-
-/// A dimension whose options are being parsed.
-struct Draft<'a> {
-    name: Str<'a>,
-    direction: Option<Direction>,
-    kind: Option<Kind>,
-}
-
-pub(super) fn schema(args: &mut Args<'_>) -> Result<Schema, Error> {
-    let mut dimensions: Vec<Draft<'_>> = Vec::new();
-    let (mut ties, mut keep) = (None, None);
-    // ASC, DESC, INT and FLOAT apply to the preceding DIM.
-    let mut in_dimension = false;
-    while let Some(keyword) = args.trailing_keyword()? {
-        let dimension = dimensions.last_mut().filter(|_| in_dimension).ok_or(Error::Syntax);
-        match keyword.bytes() {
-            b"ASC" => once(&mut dimension?.direction, Direction::Asc)?,
-            b"DESC" => once(&mut dimension?.direction, Direction::Desc)?,
-            b"INT" => once(&mut dimension?.kind, Kind::Int)?,
-            b"FLOAT" => once(&mut dimension?.kind, Kind::Float)?,
-            b"DIM" => {
-                let name = args.string().map_err(|_| Error::Syntax)?;
-                dimensions.push(Draft { name, direction: None, kind: None });
-                in_dimension = true;
-            }
-            b"TIES" => {
-                let rule = args.trailing_keyword()?.ok_or(Error::Syntax)?;
-                let rule = Ties::ALL.into_iter().find(|ties| ties.word().as_bytes() == rule.bytes());
-                once(&mut ties, rule.ok_or(Error::Syntax)?)?;
-                in_dimension = false;
-            }
-            b"KEEP" => {
-                once(&mut keep, NonZeroU64::new(args.positive()?).ok_or(Error::NotPositive)?)?;
-                in_dimension = false;
-            }
-            _ => return Err(Error::Syntax),
-        }
-    }
-    let dimensions = dimensions.into_iter().map(|draft| Dimension {
-        name: draft.name.bytes().into(),
-        direction: draft.direction.unwrap_or_default(),
-        kind: draft.kind.unwrap_or_default(),
-    });
-    Ok(Schema::new(dimensions.collect(), ties.unwrap_or_default(), keep)?)
-}
 
 pub const SPEC: Spec = Spec {
     name: c"ZLB.CREATE",
@@ -95,7 +48,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let mut args = Args::new(arguments);
     let key = args.string()?;
     let schema = schema(&mut args)?;
-    if !boards::create(ctx, key, schema, &arguments[1..])? {
+    if !boards::create(ctx, key, schema)? {
         return Err(Error::BoardExists);
     }
     ctx.reply_ok();

@@ -21,7 +21,8 @@ mod remrange;
 mod set;
 
 use crate::args::{Args, flag, once};
-use crate::boards::model::{Dimension, Entry, Kind, Range, Ranking, Schema, Value};
+use crate::boards::model::{Entry, Range, Ranking, Schema, Value};
+use crate::boards::parse::value;
 use crate::error::Error;
 use crate::server::Context;
 use crate::server::command::{Arg, Command, commands};
@@ -30,8 +31,8 @@ use crate::server::command::{Arg, Command, commands};
 pub const COMMANDS: &[Command] =
     commands![around, card, clear, create, get, incr, info, merge, range, rank, rankof, rem, remrange, set];
 
-/// The command that replicas and AOF files get instead of the commands that clients sent. Like RESTORE, this command can
-/// store any value in a key.
+/// The command that replicas and AOF files get instead of the commands that clients sent. Like RESTORE, this command
+/// can store any value in a key.
 pub const EFFECTS: &[Command] = commands![apply];
 
 const RANKING: Arg =
@@ -76,13 +77,6 @@ fn shared_ranking(keyword: &[u8]) -> Result<Ranking, Error> {
         b"DENSE" => Ok(Ranking::Dense),
         b"COMPETITION" => Ok(Ranking::Competition),
         _ => Err(Error::Syntax),
-    }
-}
-
-fn value(args: &mut Args<'_>, dimension: &Dimension) -> Result<Value, Error> {
-    match dimension.kind {
-        Kind::Int => args.integer().map(Value::Int),
-        Kind::Float => args.float().map(Value::Float),
     }
 }
 

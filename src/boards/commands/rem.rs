@@ -22,7 +22,7 @@ pub const SPEC: Spec = Spec {
 pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
     let mut args = Args::new(arguments);
     let (key, members) = (args.string()?, args.strings()?);
-    let removed = boards::change(ctx, key, |edit| Ok(edit.remove(members)))?;
+    let removed = boards::change(ctx, key, |edit| Ok(edit.remove(members.iter().map(|member| member.bytes()))))?;
     ctx.reply_count(removed);
     Ok(())
 }

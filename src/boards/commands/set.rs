@@ -11,21 +11,17 @@
 //! The number of arguments determines which arguments are options. So members may have any name, including `NX` or
 //! `best`.
 
-use super::{reply_rank, value};
-use crate::args::CONDITION;
-use crate::args::{Args, flag, once};
+use super::reply_rank;
+use crate::args::{Args, CONDITION, flag, once};
 use crate::boards;
-use crate::boards::model::{Condition, Dimension, Ranking, SetOptions, Value};
+use crate::boards::model::{Condition, Ranking, SetOptions};
+use crate::boards::parse::{is_option, values};
 use crate::error::Error;
 use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::{Context, Str};
 
 /// The maximum number of options: NX or XX, BEST, and WITHRANK.
 const MOST_OPTIONS: usize = 3;
-
-fn is_option(argument: Str<'_>) -> bool {
-    [&b"NX"[..], b"XX", b"BEST", b"WITHRANK"].iter().any(|option| option.eq_ignore_ascii_case(argument.bytes()))
-}
 
 /// The options, whether WITHRANK is given, and the members with their values.
 type Parts<'a> = (SetOptions, bool, &'a [Str<'a>]);
@@ -57,19 +53,6 @@ fn split<'a>(rest: &'a [Str<'a>], dimensions: usize) -> Result<Parts<'a>, Error>
     Ok((SetOptions { condition: condition.unwrap_or_default(), best }, with_rank, rows))
 }
 
-/// Parses the values in rows. Each row is a member, followed by its values.
-pub(super) fn values(words: &[Str<'_>], dimensions: &[Dimension]) -> Result<Vec<Value>, Error> {
-    let mut values = Vec::with_capacity(words.len());
-    for row in words.chunks_exact(1 + dimensions.len()) {
-        for (text, dimension) in row[1..].chunks(1).zip(dimensions) {
-            let value = value(&mut Args::new(text), dimension);
-            // A keyword in the place of a value means that there are too many options.
-            values.push(value.map_err(|error| if is_option(text[0]) { Error::Syntax } else { error })?);
-        }
-    }
-    Ok(values)
-}
-
 pub const SPEC: Spec = Spec {
     name: c"ZLB.SET",
     summary: c"Sets the values of members of a leaderboard, one for each dimension.",
@@ -96,7 +79,8 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
         if with_rank && values.len() > dimensions.len() {
             return Err(Error::Syntax);
         }
-        let added = edit.set(words, &values, options)?;
+        let members = words.iter().step_by(1 + dimensions.len()).map(|member| member.bytes());
+        let added = edit.set(members, &values, options)?;
         Ok((added, with_rank.then(|| edit.board().rank(words[0].bytes(), Ranking::Plain))))
     })?;
     match rank {

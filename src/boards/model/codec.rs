@@ -18,10 +18,11 @@
 
 use std::num::NonZeroU64;
 
-use super::Board;
 use super::schema::{Dimension, Direction, Kind, MAX_DIMENSIONS, Schema, Ties};
 use super::update::{check_name, room};
 use super::value::Value;
+use super::{Board, Entry};
+use crate::base::packed::{Packer, Unpacker, unzigzag, zigzag};
 use crate::base::stream::{DecodeError, Reader, Writer};
 
 /// The first number of every encoded board: its format version.
@@ -38,40 +39,24 @@ pub(super) const DUPLICATE: DecodeError = DecodeError::Invalid("duplicate member
 
 impl Board {
     pub fn encode(&self, out: &mut impl Writer) {
-        out.number(VERSION);
-        out.number(self.schema.ties() as u64);
-        out.number(self.schema.keep().map_or(0, NonZeroU64::get));
-        out.number(self.schema.dimensions().len() as u64);
-        for dimension in self.schema.dimensions() {
-            let asc = u64::from(dimension.direction == Direction::Asc);
-            let float = u64::from(dimension.kind == Kind::Float);
-            out.number(asc | float << 1);
-            out.bytes(&dimension.name);
-        }
+        write_schema(&self.schema, out);
         out.number(self.len());
-        let mut block = Vec::with_capacity(BLOCK + BLOCK / 4);
+        let mut block = Packer::with_capacity(BLOCK + BLOCK / 4);
         for entry in self.iter(super::Order::BestFirst) {
-            put_varint(&mut block, entry.member.len() as u64);
-            block.extend_from_slice(entry.member);
-            for value in entry.values.iter() {
-                match value {
-                    Value::Int(v) => put_varint(&mut block, zigzag(v)),
-                    Value::Float(v) => block.extend_from_slice(&v.to_le_bytes()),
-                }
-            }
-            if block.len() >= BLOCK {
-                out.bytes(&block);
+            write_member(entry, &mut block);
+            if block.bytes().len() >= BLOCK {
+                out.bytes(block.bytes());
                 block.clear();
             }
         }
-        if !block.is_empty() {
-            out.bytes(&block);
+        if !block.bytes().is_empty() {
+            out.bytes(block.bytes());
         }
     }
 
     /// Decodes a board. Returns an error for any input that is not a valid board. O(n).
     pub fn decode(input: &mut impl Reader) -> Result<Board, DecodeError> {
-        let schema = decode_schema(input)?;
+        let schema = read_schema(input)?;
         let len = input.number()?;
         if !room(0, len) || schema.keep().is_some_and(|keep| len > keep.get()) {
             return Err(TOO_MANY);
@@ -81,11 +66,11 @@ impl Board {
         let mut left = len;
         while left > 0 {
             let block = input.bytes()?;
-            let mut rest = ByteReader(block.as_ref());
-            if rest.0.is_empty() {
+            let mut rest = Unpacker::of(block.as_ref());
+            if rest.is_empty() {
                 return Err(MALFORMED);
             }
-            while !rest.0.is_empty() {
+            while !rest.is_empty() {
                 left = left.checked_sub(1).ok_or(MALFORMED)?;
                 board.decode_member(&mut rest, &mut words)?;
             }
@@ -95,16 +80,12 @@ impl Board {
     }
 
     /// Decodes a member and appends it to the board. After the last member, the caller must complete the tree.
-    fn decode_member(&mut self, input: &mut ByteReader, words: &mut Vec<u64>) -> Result<(), DecodeError> {
-        let length = usize::try_from(input.varint()?).map_err(|_| DecodeError::Truncated)?;
-        let name = input.take(length)?;
+    fn decode_member(&mut self, input: &mut Unpacker<'_>, words: &mut Vec<u64>) -> Result<(), DecodeError> {
+        let name = input.text()?;
         check_name(name).map_err(|_| MALFORMED)?;
         words.clear();
         for dimension in self.schema.dimensions() {
-            let value = match dimension.kind {
-                Kind::Int => Value::Int(unzigzag(input.varint()?)),
-                Kind::Float => Value::Float(input.double()?),
-            };
+            let value = read_value(input, dimension.kind)?;
             words.push(value.to_word(dimension).map_err(|_| MALFORMED)?);
         }
         if self.tree.len() > 0 {
@@ -127,7 +108,20 @@ impl Board {
     }
 }
 
-fn decode_schema(input: &mut impl Reader) -> Result<Schema, DecodeError> {
+pub(in crate::boards) fn write_schema(schema: &Schema, out: &mut impl Writer) {
+    out.number(VERSION);
+    out.number(schema.ties() as u64);
+    out.number(schema.keep().map_or(0, NonZeroU64::get));
+    out.number(schema.dimensions().len() as u64);
+    for dimension in schema.dimensions() {
+        let asc = u64::from(dimension.direction == Direction::Asc);
+        let float = u64::from(dimension.kind == Kind::Float);
+        out.number(asc | float << 1);
+        out.bytes(&dimension.name);
+    }
+}
+
+pub(in crate::boards) fn read_schema(input: &mut impl Reader) -> Result<Schema, DecodeError> {
     let mut number = || input.number();
     let version = number()?;
     if version != VERSION {
@@ -154,54 +148,36 @@ fn decode_schema(input: &mut impl Reader) -> Result<Schema, DecodeError> {
     Schema::new(dimensions, ties, keep).map_err(|_| SCHEMA)
 }
 
-struct ByteReader<'a>(&'a [u8]);
-
-impl<'a> ByteReader<'a> {
-    fn take(&mut self, length: usize) -> Result<&'a [u8], DecodeError> {
-        let (taken, rest) = self.0.split_at_checked(length).ok_or(DecodeError::Truncated)?;
-        self.0 = rest;
-        Ok(taken)
+/// Writes a member and its values.
+pub(in crate::boards) fn write_member(entry: Entry<'_>, to: &mut Packer) {
+    to.text(entry.member);
+    for value in entry.values.iter() {
+        match value {
+            Value::Int(v) => to.number(zigzag(v)),
+            Value::Float(v) => to.raw(&v.to_le_bytes()),
+        };
     }
+}
 
-    fn double(&mut self) -> Result<f64, DecodeError> {
-        let (bytes, rest) = self.0.split_first_chunk().ok_or(DecodeError::Truncated)?;
-        self.0 = rest;
-        Ok(f64::from_le_bytes(*bytes))
+/// Reads a member, and appends its values to `values`.
+pub(in crate::boards) fn read_member<'a>(
+    from: &mut Unpacker<'a>,
+    kinds: impl Iterator<Item = Kind>,
+    values: &mut Vec<Value>,
+) -> Result<&'a [u8], DecodeError> {
+    let name = from.text()?;
+    for kind in kinds {
+        values.push(read_value(from, kind)?);
     }
+    Ok(name)
+}
 
-    /// Reads a number of at most ten bytes. Refuses an encoding that is not the shortest.
-    fn varint(&mut self) -> Result<u64, DecodeError> {
-        let mut number = 0u64;
-        for shift in (0..64).step_by(7) {
-            let (&byte, rest) = self.0.split_first().ok_or(DecodeError::Truncated)?;
-            self.0 = rest;
-            let bits = u64::from(byte & 0x7F);
-            let overflows = bits << shift >> shift != bits;
-            if overflows || (byte == 0 && shift > 0) {
-                return Err(MALFORMED);
-            }
-            number |= bits << shift;
-            if byte < 0x80 {
-                return Ok(number);
-            }
+fn read_value(from: &mut Unpacker<'_>, kind: Kind) -> Result<Value, DecodeError> {
+    Ok(match kind {
+        Kind::Int => Value::Int(unzigzag(from.number()?)),
+        Kind::Float => {
+            let bytes = from.take(size_of::<f64>())?;
+            Value::Float(f64::from_le_bytes(bytes.try_into().expect("8 bytes")))
         }
-        Err(MALFORMED)
-    }
-}
-
-fn put_varint(out: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        out.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    out.push(number as u8);
-}
-
-/// Maps small numbers of either sign to small numbers: 0, -1, 1, -2, … to 0, 1, 2, 3, …
-fn zigzag(v: i64) -> u64 {
-    (v << 1 ^ v >> 63).cast_unsigned()
-}
-
-fn unzigzag(number: u64) -> i64 {
-    (number >> 1).cast_signed() ^ -(number & 1).cast_signed()
+    })
 }

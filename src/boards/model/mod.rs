@@ -15,7 +15,7 @@
 //! master's order, so ties get the same order. If KEEP removes a member, the removal is not replicated, because each
 //! replica removes the same member after the same effect.
 
-mod codec;
+pub(super) mod codec;
 mod error;
 mod memory;
 mod merge;

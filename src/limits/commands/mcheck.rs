@@ -7,14 +7,14 @@
 use super::{ALGORITHM, COST, FORCE, Options, PRECISION, Quota, reply};
 use crate::args::Args;
 use crate::error::Error;
-use crate::limits::model::{Assessment, Call, Intent};
+use crate::limits::model::{Assessment, Call, Intent, Verdict};
 use crate::limits::{Limit, stats};
 use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::context::PendingEvents;
-use crate::server::key::Writing;
 use crate::server::{Context, Str};
 use hashbrown::HashSet;
 use smallvec::SmallVec;
+use std::mem;
 
 pub const SPEC: Spec = Spec {
     name: c"ZRL.MCHECK",
@@ -40,63 +40,136 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let keys = args.keys(2, 0)?;
     let quotas = keys.iter().map(|_| Quota::parse(&mut args)).collect::<Result<SmallVec<[_; 4]>, _>>()?;
     let options = Options::parse(&mut args, keys.len())?;
-    let call = |(at, quota)| options.call(at, quota, now);
-    let calls = quotas.into_iter().enumerate().map(call).collect::<Result<SmallVec<[Call; 4]>, Error>>()?;
+    let mut parts = SmallVec::<[Part<'_>; 2]>::new();
+    for (at, (&key, quota)) in keys.iter().zip(quotas).enumerate() {
+        parts.push(Part::new(key, options.call(at, quota, now)?));
+    }
     if has_twins(keys) {
         return Err(Error::KeyNamedTwice);
     }
 
-    let mut assessments = SmallVec::new();
-    if assess_all(ctx, keys, &calls, options.intent, &mut assessments)? {
-        // When the command opens an expired key, the server deletes the key and sends an event. Listeners of this event
-        // may have changed keys that were assessed before. A key expires at most once during a command, so a second
-        // pass is enough.
-        assessments.clear();
-        assess_all(ctx, keys, &calls, options.intent, &mut assessments)?;
-    }
-    let fits = assessments.iter().all(|assessment| assessment.fits);
-    let takes = fits || options.intent == Intent::Force;
-    // Listeners of events may change keys, so events are sent after all changes.
-    let mut events = SmallVec::<[PendingEvents; 2]>::new();
-    for ((&key, &call), assessment) in keys.iter().zip(&calls).zip(&mut assessments) {
-        // No key has changed since its assessment, so these calls do not fail.
-        if !takes && assessment.fits {
-            *assessment = Limit::<Writing>::open(ctx, key)?.assess(call, Intent::Refuse)?;
+    let mut taken = take_all(ctx, &mut parts, options.intent);
+    if !matches!(taken, Ok(true)) {
+        for part in &mut parts {
+            // An error does not keep the other limits from getting their units back.
+            let undone = part.give_back(ctx);
+            taken = taken.and_then(|_| undone.map(|()| false));
         }
-        let update = assessment.update.take();
-        events.push(if update.is_some() { Limit::open(ctx, key)?.commit(update).1 } else { PendingEvents::default() });
+        if taken.is_ok() {
+            taken = parts.iter_mut().try_for_each(|part| part.settle(ctx)).map(|()| false);
+        }
     }
+    // Listeners of events may change keys, so the command sends the events after all changes.
+    for part in &mut parts {
+        mem::take(&mut part.events).send(ctx, part.key);
+    }
+    let takes = taken?;
     if takes {
-        stats::count_taken(calls.iter().fold(0, |sum, call| call.cost.saturating_add(sum)), fits);
+        let units = parts.iter().fold(0, |sum, part| part.call.cost.saturating_add(sum));
+        stats::count_taken(units, parts.iter().all(|part| part.fits));
     } else {
-        let denied = keys.iter().zip(&assessments).filter(|(_, assessment)| !assessment.verdict.allowed);
-        stats::count_denied(ctx, denied.map(|(&key, _)| key), now);
+        stats::count_denied(ctx, parts.iter().filter(|part| !part.verdict.allowed).map(|part| part.key), now);
     }
-    for (&key, events) in keys.iter().zip(events) {
-        events.send(ctx, key);
-    }
-    ctx.reply_array(1 + assessments.len());
+    ctx.reply_array(1 + parts.len());
     ctx.reply_bool(takes);
-    assessments.iter().for_each(|assessment| reply(ctx, &assessment.verdict));
+    parts.iter().for_each(|part| reply(ctx, &part.verdict));
     Ok(())
 }
 
-/// Assesses each limit alone, in order. Changes nothing. Returns whether any key was missing.
-fn assess_all(
-    ctx: &mut Context,
-    keys: &[Str<'_>],
-    calls: &[Call],
-    intent: Intent,
-    assessments: &mut SmallVec<[Assessment; 2]>,
-) -> Result<bool, Error> {
-    let mut is_any_missing = false;
-    for (&key, &call) in keys.iter().zip(calls) {
-        // Opens the key for writing, because opening a missing key for reading sends an event.
-        let mut limit = Limit::<Writing>::open(ctx, key)?;
-        is_any_missing |= limit.is_missing();
-        assessments.push(limit.assess(call, intent)?);
+/// One of the limits of a call.
+///
+/// Code of other modules can run when the command opens a key that has expired, and *while* it writes a key: if a write
+/// creates the key or replaces its string, the server sends the event `new` at once. So each change is computed while
+/// its key is open, and no change that was computed before is written.
+struct Part<'a> {
+    key: Str<'a>,
+    call: Call,
+    /// Whether the units fitted when the limit was last assessed.
+    fits: bool,
+    verdict: Verdict,
+    is_taken: bool,
+    /// Whether a call that takes nothing makes a change.
+    is_unsettled: bool,
+    events: PendingEvents,
+}
+
+impl<'a> Part<'a> {
+    fn new(key: Str<'a>, call: Call) -> Part<'a> {
+        let (verdict, events) = (Verdict::default(), PendingEvents::default());
+        Part { key, call, fits: false, verdict, is_taken: false, is_unsettled: false, events }
     }
-    Ok(is_any_missing)
+
+    /// Assesses the limit. Takes the units if they fit or `intent` is [`Intent::Force`], unless `intent` is
+    /// [`Intent::Refuse`]. Returns whether the key was missing.
+    fn assess(&mut self, ctx: &mut Context, intent: Intent) -> Result<bool, Error> {
+        // Opens the key for writing, because opening a missing key for reading sends an event.
+        let mut limit = Limit::open(ctx, self.key)?;
+        let is_missing = limit.is_missing();
+        let Assessment { fits, verdict, update } = limit.assess(self.call, intent)?;
+        (self.fits, self.verdict) = (fits, verdict);
+        self.is_taken = intent == Intent::Force || fits && intent == Intent::Take;
+        self.is_unsettled = !self.is_taken && update.is_some();
+        if self.is_taken {
+            self.events.append(limit.commit(update).1);
+        }
+        Ok(is_missing)
+    }
+
+    /// Makes the change of a call that takes nothing, if there is one.
+    fn settle(&mut self, ctx: &mut Context) -> Result<(), Error> {
+        if self.is_unsettled {
+            let mut limit = Limit::open(ctx, self.key)?;
+            let update = limit.assess(self.call, Intent::Refuse)?.update;
+            self.events.append(limit.commit(update).1);
+        }
+        Ok(())
+    }
+
+    /// Refunds the units if they were taken, and assesses the limit again. If another module has meanwhile replaced the
+    /// limit by something else, the taken units went with the limit.
+    fn give_back(&mut self, ctx: &mut Context) -> Result<(), Error> {
+        if mem::take(&mut self.is_taken) {
+            let (Call { now, cost, .. }, until) = (self.call, self.verdict.charged_until);
+            let mut limit = Limit::open(ctx, self.key)?;
+            let (_, update) = limit.stored()?.map_or(Ok((0, None)), |stored| stored.refund(now, cost, until))?;
+            self.events.append(limit.commit(update).1);
+            self.assess(ctx, Intent::Refuse)?;
+        }
+        Ok(())
+    }
+}
+
+/// Takes the units from all limits if they fit into all, or if `intent` is [`Intent::Force`]. Returns whether it did. If
+/// not, or if it returns an error, units may have been taken from some limits: another module has then changed a key
+/// meanwhile.
+fn take_all(ctx: &mut Context, parts: &mut [Part<'_>], intent: Intent) -> Result<bool, Error> {
+    let Some((last, others)) = parts.split_last_mut() else { return Ok(false) };
+    let mut is_second = false;
+    loop {
+        let (mut fit, mut is_any_missing) = (true, false);
+        for part in &mut *others {
+            is_any_missing |= part.assess(ctx, Intent::Refuse)?;
+            fit &= part.fits;
+        }
+        // All others have been assessed, so the last key need not be opened twice.
+        is_any_missing |= last.assess(ctx, if fit || intent == Intent::Force { intent } else { Intent::Refuse })?;
+        if last.is_taken {
+            break;
+        }
+        // If a key has just expired, a listener may have changed a limit that was assessed before. A key expires at most
+        // once during a command, so a second look is enough.
+        if is_second || !is_any_missing {
+            return Ok(false);
+        }
+        is_second = true;
+    }
+    for part in others {
+        part.assess(ctx, intent)?;
+        if !part.is_taken {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 fn has_twins(keys: &[Str<'_>]) -> bool {

@@ -6,7 +6,7 @@
 use super::{ARGUMENTS, parse, reply};
 use crate::error::Error;
 use crate::limits::Limit;
-use crate::limits::model::{Intent, Verdict};
+use crate::limits::model::Intent;
 use crate::server::command::{Access, Keys, Spec};
 use crate::server::key::Reading;
 use crate::server::{Context, Str};
@@ -27,7 +27,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let mut limit = Limit::<Reading>::open(ctx, key)?;
     let mut verdict = limit.assess(call, Intent::Peek)?.verdict;
     if intent == Intent::Force {
-        verdict = Verdict { allowed: true, retry_after: Some(0), ..verdict };
+        verdict = verdict.forced();
     }
     reply(limit.ctx(), &verdict);
     Ok(())

@@ -50,7 +50,7 @@ impl Count {
     }
 
     /// Returns the update that replaces the stored count `before` with this count. If the window and the number of
-    /// digits are the same, the update overwrites only the digits of `units`, and does not change the TTL.
+    /// digits are the same, the update overwrites only the digits of `units`.
     fn update_from(self, before: Count) -> Update {
         let len = decimal_len(self.units);
         if self.end != before.end || len != decimal_len(before.units) {
@@ -58,7 +58,9 @@ impl Count {
         }
         let mut bytes = SmallBytes::from_elem(0, len);
         decimal(self.units, &mut bytes);
-        Update::overwrite(Patch { at: TAG.len() + decimal_len(self.end) + 1, bytes }, None)
+        // The TTL usually stays the same. If a client has changed it, the key would end too early or never.
+        let lifetime = Some(Lifetime::exactly(self.end));
+        Update::overwrite(Patch { at: TAG.len() + decimal_len(self.end) + 1, bytes }, lifetime)
     }
 }
 

@@ -4,14 +4,15 @@
 //! the time at which the bucket is empty if no more units are taken. An interval such as 10 s / 3 is not a whole number
 //! of ms. So the arrival time is stored as whole ms and a part in units of `1 / limit` ms. All arithmetic uses
 //! integers. If the policy changes, the number of units in the bucket stays the same, except that a fraction may be
-//! rounded up.
+//! rounded up. The bucket drains at the rate of the last call that took units. A call with another policy is denied or
+//! allowed by the number of units, and a denied call changes nothing.
 //!
 //! The key is a string, `leaky:<empty at>+<part>:<limit>/<window>!<written at>`. If the part is 0, `+<part>` is left
 //! out. Limit and window give the rate at which the bucket drains. `written at` is the time of the last write. If the
 //! clock steps back to an earlier time, the bucket has the same level as at the last write.
 
 use super::text::{NumberReader, number_text};
-use super::{Assessed, Call, Foreign, Lifetime, LimitUsage, MAX_UNITS, SmallBytes, Update};
+use super::{Assessed, Call, Foreign, Lifetime, LimitUsage, MAX_UNITS, Policy, SmallBytes, Update, remaining};
 use crate::base::time::{self, Millis};
 
 const TAG: &str = "leaky:";
@@ -86,8 +87,9 @@ impl Level {
         Level { at, part, limit, window, written_at: now }
     }
 
+    /// Returns the number of units of a level, rounded up.
     fn units(parts: u128, window: Millis) -> u64 {
-        u64::try_from(parts.div_ceil(u128::from(window))).unwrap_or(MAX_UNITS).min(MAX_UNITS)
+        div_ceil(parts, window)
     }
 
     /// Returns the level at `now`. If `now` is before the last write, returns the level at the last write.
@@ -125,71 +127,25 @@ impl Level {
     }
 }
 
-/// A call, and the stored level of its limit.
+/// A call, and the level of its limit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Leaky {
     call: Call,
-    stored: Option<Level>,
-    /// The level in parts. A unit is `window` parts, so fractions of a unit are integers.
+    /// The stored level as seen by this call ([`Level::seen_at`]). It drains at the stored rate. Only a call that takes
+    /// units changes the rate.
+    level: Level,
+    /// The level at the time of the call, in parts of a unit. A unit has `level.window` parts.
     parts: u128,
+    /// Whether the clock has stepped back since the level was written.
+    is_clock_back: bool,
 }
 
 impl Leaky {
     pub fn new(call: Call, stored: Option<Level>) -> Leaky {
-        let window = call.policy.window;
-        let mut leaky = Leaky { call, stored, parts: 0 };
-        if let Some(level) = stored {
-            let parts = level.in_parts_of(window, level.parts_at(call.now.max(level.written_at)));
-            // A debt stays as long as the window is unchanged. Without a debt, or with another window, the level is at
-            // most a full bucket of the new policy.
-            let full = u128::from(level.limit) * u128::from(level.window);
-            let is_debt = level.window == window && level.parts_at(level.written_at) > full;
-            leaky.parts = if is_debt { parts } else { parts.min(leaky.room()) };
-        }
-        leaky
-    }
-
-    fn limit(&self) -> u64 {
-        self.call.policy.limit
-    }
-
-    fn window(&self) -> Millis {
-        self.call.policy.window
-    }
-
-    /// Returns the level of a full bucket. Levels are counted in parts of a unit.
-    fn room(&self) -> u128 {
-        u128::from(self.limit()) * u128::from(self.window())
-    }
-
-    /// Returns the cost of the call, in parts ([`Leaky::parts`]).
-    fn cost(&self) -> u128 {
-        u128::from(self.call.cost) * u128::from(self.window())
-    }
-
-    /// Returns how long the bucket takes to drain `parts` ([`Leaky::parts`]), in ms, rounded up.
-    fn wait(&self, parts: u128) -> Millis {
-        let wait = match u64::try_from(parts) {
-            Ok(parts) => parts.div_ceil(self.limit()),
-            Err(_) => u64::try_from(parts.div_ceil(u128::from(self.limit()))).unwrap_or(time::MAX),
-        };
-        wait.min(time::MAX - self.call.now)
-    }
-
-    /// Returns the number of free units, rounded down. `parts` is the level ([`Leaky::parts`]). If the level is above
-    /// that of a full bucket, the number is negative.
-    fn remaining_at(&self, parts: u128) -> i64 {
-        match self.room().checked_sub(parts) {
-            Some(room) => match u64::try_from(room) {
-                Ok(room) => (room / self.window()).cast_signed(),
-                Err(_) => i64::try_from(room / u128::from(self.window())).unwrap_or(0),
-            },
-            None => -Level::units(parts - self.room(), self.window()).cast_signed(),
-        }
-    }
-
-    fn level(&self, parts: u128) -> Level {
-        Level::of(self.limit(), self.window(), self.call.now, parts)
+        let Call { now, policy: Policy { limit, window, .. }, .. } = call;
+        let level = stored.map_or_else(|| Level::of(limit, window, now, 0), |stored| stored.seen_at(now));
+        let is_clock_back = stored.is_some_and(|stored| now < stored.written_at);
+        Leaky { call, level, parts: level.parts_at(now), is_clock_back }
     }
 }
 
@@ -199,44 +155,43 @@ impl Assessed for Leaky {
     }
 
     fn remaining(&self) -> i64 {
-        self.remaining_at(self.parts)
+        remaining(self.call.policy.limit, Level::units(self.parts, self.level.window))
     }
 
-    /// Returns the wait until the call's units fit. If `is_settled` is false, the bucket drains at the rate of the
-    /// stored policy, otherwise at the rate of the call's policy.
-    fn retry_after(&self, is_settled: bool) -> Millis {
-        match self.stored {
-            Some(level) if !is_settled => {
-                // The highest stored level, in parts, at which the cost fits.
-                let (room, old, new) = (self.room() - self.cost(), u128::from(level.window), u128::from(self.window()));
-                let most = room / new * old + room % new * old / new;
-                let excess = level.parts_at(self.call.now).saturating_sub(most);
-                u64::try_from(excess.div_ceil(level.limit.into())).unwrap_or(time::MAX)
-            }
-            _ => self.wait(self.parts + self.cost() - self.room()),
-        }
+    /// Returns the wait until the call's units fit. A denied call changes no rate, so the bucket drains at the stored
+    /// rate.
+    fn retry_after(&self, _: bool) -> Millis {
+        let most = u128::from(self.call.policy.limit - self.call.cost) * u128::from(self.level.window);
+        let wait = div_ceil(self.parts.saturating_sub(most), self.level.limit);
+        wait.min(time::MAX - self.call.now)
     }
 
-    fn reset_after(&self, is_settled: bool) -> Millis {
-        match self.stored {
-            Some(level) if !is_settled => level.empty_at().saturating_sub(self.call.now),
-            _ => self.wait(self.parts),
-        }
+    fn reset_after(&self, _: bool) -> Millis {
+        self.level.empty_at().saturating_sub(self.call.now)
     }
 
+    /// If the clock has stepped back, returns a change after which the bucket drains from now on. Otherwise, the bucket
+    /// would not drain until the clock has reached the time of the last write again.
     fn settle(&self) -> Option<Update> {
-        let is_as_stored = |level: Level| {
-            (level.limit, level.window) == (self.limit(), self.window()) && level.parts_at(self.call.now) == self.parts
-        };
-        let is_owed = self.parts > 0 && !self.stored.is_some_and(is_as_stored);
-        is_owed.then(|| self.level(self.parts).update())
+        (self.is_clock_back && self.parts > 0).then(|| self.level.update())
     }
 
     fn take(&self) -> (Update, i64, Millis) {
-        let parts = self.parts + self.cost();
-        let level = self.level(parts);
-        (level.update(), self.remaining_at(parts), level.empty_at())
+        let Call { now, cost, policy: Policy { limit, window, .. } } = self.call;
+        let parts = self.level.in_parts_of(window, self.parts) + u128::from(cost) * u128::from(window);
+        let level = Level::of(limit, window, now, parts);
+        (level.update(), remaining(limit, Level::units(parts, window)), level.empty_at())
     }
+}
+
+/// Divides and rounds up. A quotient above [`time::MAX`] becomes [`time::MAX`], which is also [`MAX_UNITS`].
+fn div_ceil(parts: u128, by: u64) -> u64 {
+    let quotient = match u64::try_from(parts) {
+        Ok(parts) => parts.div_ceil(by),
+        // The division of 128 bits takes several times as long.
+        Err(_) => u64::try_from(parts.div_ceil(by.into())).unwrap_or(time::MAX),
+    };
+    quotient.min(time::MAX)
 }
 
 #[cfg(test)]

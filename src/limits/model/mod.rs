@@ -69,7 +69,7 @@ pub enum Intent {
 }
 
 /// The result of a call: the fields of ZRL.CHECK's reply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     /// Whether this limit allows the call: its units fit, or the intent is [`Intent::Force`].
     pub allowed: bool,
@@ -83,6 +83,14 @@ pub struct Verdict {
     pub reset_after: Millis,
     /// The time at which the units of this call become available again. 0 if the call took none.
     pub charged_until: Millis,
+}
+
+impl Verdict {
+    /// Returns the verdict of the same call with FORCE, if that call takes no units.
+    #[must_use]
+    pub fn forced(self) -> Verdict {
+        Verdict { allowed: true, retry_after: Some(0), ..self }
+    }
 }
 
 /// The result of [`assess`].
@@ -186,15 +194,13 @@ pub enum StoredLimit<'a> {
 }
 
 impl<'a> StoredLimit<'a> {
-    /// Parses a string. The first byte identifies the algorithm. A limit of ZRL.THROTTLE is a decimal number. Another
-    /// program's counter is also a decimal number. To distinguish them, this function uses `expires_at`, the end of the
-    /// key's TTL.
-    pub fn parse(text: &'a [u8], expires_at: Option<Millis>) -> Result<StoredLimit<'a>, Foreign> {
+    /// Parses a string. The first byte identifies the algorithm. A limit of ZRL.THROTTLE is a large decimal number.
+    pub fn parse(text: &'a [u8]) -> Result<StoredLimit<'a>, Foreign> {
         match text.first() {
             Some(b's') => Ring::parse(text).map(StoredLimit::Sliding),
             Some(b'f') => fixed::Count::parse(text).map(StoredLimit::Fixed),
             Some(b'l') => leaky::Level::parse(text).map(StoredLimit::Leaky),
-            _ => throttle::Arrival::parse(text, expires_at).map(StoredLimit::Throttle),
+            _ => throttle::Arrival::parse(text).map(StoredLimit::Throttle),
         }
     }
 
@@ -235,7 +241,7 @@ impl<'a> StoredLimit<'a> {
 /// Assesses a stored limit for a call. `stored` is `None` if the key is missing.
 pub fn assess(call: Call, intent: Intent, stored: Option<&[u8]>) -> Result<Assessment, Foreign> {
     Ok(match call.policy.algorithm {
-        Algorithm::Sliding => Sliding::new(call, stored.map(Ring::parse).transpose()?)?.assessment(intent),
+        Algorithm::Sliding => Sliding::parse(call, stored)?.assessment(intent),
         Algorithm::Fixed => Fixed::new(call, stored.map(fixed::Count::parse).transpose()?).assessment(intent),
         Algorithm::Leaky => Leaky::new(call, stored.map(leaky::Level::parse).transpose()?).assessment(intent),
     })
@@ -243,9 +249,10 @@ pub fn assess(call: Call, intent: Intent, stored: Option<&[u8]>) -> Result<Asses
 
 /// A call, and the stored limit that it checks.
 ///
-/// The stored units can be from calls with a longer window. Every call except a peek *settles* the limit first.
-/// Afterwards, no stored unit stays in use for longer than the window of this call. A debt of a LEAKY limit is an
-/// exception. If a method's argument `is_settled` is true, the method returns the wait after settling.
+/// Every call except a peek *settles* the limit first. The stored units can be from calls with a longer window or a
+/// coarser grid, or from a time before the clock stepped back. After settling, no unit of SLIDING or FIXED stays in use
+/// for longer than the window of this call, and a LEAKY bucket drains from now on. If a method's argument `is_settled`
+/// is true, the method returns the wait after settling.
 trait Assessed {
     fn call(&self) -> &Call;
 
@@ -260,17 +267,20 @@ trait Assessed {
     fn reset_after(&self, is_settled: bool) -> Millis;
 
     /// Returns the change that settles the limit (see [`Assessed`]). Returns `None` if no change is needed.
-    ///
-    /// If the window has not changed, LEAKY keeps a debt. Units of a debt can stay in use for longer than the window.
     fn settle(&self) -> Option<Update>;
+
+    /// Whether the stored limit shows that the clock has stepped back. If it does, a peek tells the waits that the next
+    /// call will tell. Without this, a peek would tell the size of the step, for example a day.
+    fn is_clock_back(&self) -> bool {
+        false
+    }
 
     /// Returns the change that takes the units, the number of free units after the change, and the time at which the
     /// taken units become available again. Called only if the cost is not 0.
     fn take(&self) -> (Update, i64, Millis);
 
     fn fits(&self) -> bool {
-        let cost = self.call().cost;
-        cost == 0 || i64::try_from(cost).is_ok_and(|cost| cost <= self.remaining())
+        i64::try_from(self.call().cost).is_ok_and(|cost| cost <= self.remaining())
     }
 
     fn assessment(&self, intent: Intent) -> Assessment {
@@ -298,7 +308,7 @@ trait Assessed {
     /// Returns the verdict without settling the limit (see [`Assessed`]). Settling can change `retry_after` and
     /// `reset_after`.
     fn peek(&self) -> Verdict {
-        self.verdict(false)
+        self.verdict(self.is_clock_back())
     }
 
     /// Returns the assessment of a call that takes no units. Its update is the result of [`settle`](Assessed::settle).
@@ -311,7 +321,8 @@ trait Assessed {
     fn charge(&self) -> Assessment {
         let Call { cost, now, policy: Policy { limit, .. } } = *self.call();
         if cost == 0 {
-            return self.refuse();
+            let refused = self.refuse();
+            return Assessment { verdict: refused.verdict.forced(), ..refused };
         }
         let (update, remaining, until) = self.take();
         let reset_after = until - now;

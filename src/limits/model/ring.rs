@@ -56,13 +56,28 @@ impl<'a> Ring<'a> {
     /// Parses a string. O(log N), where N is the number of slots. May accept a string that another program wrote. In
     /// that case, the numbers have no meaning, but are within the bounds of [`Usage`].
     pub fn parse(text: &'a [u8]) -> Result<Ring<'a>, Foreign> {
+        Ring::parse_with(text, |_, len| len / 2)
+    }
+
+    /// Does the same as [`parse`](Ring::parse), but guesses where the seam is. The times of a busy ring are spread over
+    /// the window that ends at `until`. So the first slot's time shows how many slots are newer than this slot. A
+    /// search that begins near the seam reads fewer cache lines.
+    pub fn parse_near(text: &'a [u8], until: Millis, window: Millis) -> Result<Ring<'a>, Foreign> {
+        Ring::parse_with(text, |first, len| {
+            let newer = until.saturating_sub(first).saturating_mul(len as u64) / window;
+            usize::try_from(newer).map_or(len, |newer| newer.min(len))
+        })
+    }
+
+    fn parse_with(text: &'a [u8], guess: impl FnOnce(Millis, usize) -> usize) -> Result<Ring<'a>, Foreign> {
         let (slots, rest) = text.strip_prefix(TAG).ok_or(Foreign)?.as_chunks();
         let [first, _, ..] = slots else { return Err(Foreign) };
         if !rest.is_empty() {
             return Err(Foreign);
         }
         let first = RingSlot::read(first).at;
-        let seam = slots.partition_point(|slot| RingSlot::read(slot).at >= first);
+        let seam =
+            partition_near(guess(first, slots.len()), 0..slots.len(), |at| RingSlot::read(&slots[at]).at >= first);
         let ring = Ring { slots, seam: if seam == slots.len() { 0 } else { seam } };
         if ring.newest().at <= time::MAX { Ok(ring) } else { Err(Foreign) }
     }
@@ -84,14 +99,15 @@ impl<'a> Ring<'a> {
         self.slot(self.len() - 1)
     }
 
-    /// Returns the first slot from `from` on for which `is_before` is false, or [`len`](Ring::len). O(log N).
+    /// Returns the first slot from `from` on for which `is_before` is false, or [`len`](Ring::len). O(log N), and faster
+    /// near `from`.
     pub fn find(&self, from: usize, is_before: impl Fn(RingSlot) -> bool) -> usize {
-        let (mut low, mut high) = (from, self.len());
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if is_before(self.slot(middle)) { low = middle + 1 } else { high = middle }
-        }
-        low
+        partition_near(from, from..self.len(), |age| is_before(self.slot(age)))
+    }
+
+    /// Returns the same as [`find`](Ring::find). Faster if the result is the newest slot or the length.
+    pub fn find_from_newest(&self, from: usize, is_before: impl Fn(RingSlot) -> bool) -> usize {
+        partition_near(self.len(), from..self.len(), |age| is_before(self.slot(age)))
     }
 
     /// Returns the usage at `now`. O(log N).
@@ -106,8 +122,26 @@ impl<'a> Ring<'a> {
         Patch { at: TAG.len() + self.place(age) * SLOT, bytes: SmallBytes::from_slice(&slot.bytes()) }
     }
 
-    /// Returns patches that subtract `units` from the totals of slot `from` and all later slots.
+    /// Whether the clock has stepped back since the ring was last written. The oldest slot that was written is the one
+    /// before the first slot in use, or an older one. So its time had passed by then.
+    pub fn is_after(&self, now: Millis) -> bool {
+        self.slot(self.find(0, |slot| slot.at == 0)).at > now
+    }
+
+    /// Returns patches that subtract `units` from the totals of slot `from` and all later slots. If `from` then has no
+    /// units, the patches remove it: all later slots move up, and the place of the newest becomes that of the oldest.
     pub fn lower(&self, from: usize, units: u64) -> SmallVec<[Patch; 1]> {
+        let is_removed = self.slot(from).taken.wrapping_sub(units) == self.slot(from - 1).taken;
+        let lowered = |age: usize| {
+            let age = age + usize::from(is_removed);
+            if age == self.len() {
+                // This slot has no units. Its time is earlier than all others, so that the seam is before it.
+                let oldest = self.slot(0);
+                return RingSlot { at: oldest.at.saturating_sub(1), ..oldest };
+            }
+            let RingSlot { at, taken } = self.slot(age);
+            RingSlot { at, taken: taken.wrapping_sub(units) }
+        };
         // These slots are one contiguous piece, or two if they wrap around the end of the string.
         let around = (self.len() - self.seam).clamp(from, self.len());
         [from..around, around..self.len()]
@@ -117,8 +151,7 @@ impl<'a> Ring<'a> {
                 let at = TAG.len() + self.place(ages.start) * SLOT;
                 let mut bytes = vec![0; ages.len() * SLOT];
                 for (room, age) in bytes.as_chunks_mut().0.iter_mut().zip(ages) {
-                    let RingSlot { at, taken } = self.slot(age);
-                    *room = RingSlot { at, taken: taken.wrapping_sub(units) }.bytes();
+                    *room = lowered(age).bytes();
                 }
                 Patch { at, bytes: SmallBytes::from_vec(bytes) }
             })
@@ -126,12 +159,48 @@ impl<'a> Ring<'a> {
     }
 
     /// Returns the string of a ring of `len` slots, with the slots `kept` and, after them, the slot `newest`.
-    pub fn rebuild(&self, kept: Range<usize>, newest: RingSlot, len: usize) -> SmallBytes {
+    pub fn rebuild(&self, now: Millis, kept: Range<usize>, newest: RingSlot, len: usize) -> SmallBytes {
         let next = if kept.is_empty() { newest } else { self.slot(kept.start) };
         let oldest = self.slot(kept.start - 1);
-        let oldest = RingSlot { at: oldest.at.min(next.at - 1), ..oldest };
+        let oldest = RingSlot { at: oldest.at.min(next.at - 1).min(now), ..oldest };
         build(oldest, kept.map(|age| self.slot(age)).chain([newest]), len)
     }
+}
+
+/// Returns the first index of `range` for which `is_before` is false, or the end of `range`. The search begins at
+/// `guess`, and doubles its steps until it has passed the result. O(log D), with D the distance from `guess`.
+fn partition_near(guess: usize, range: Range<usize>, is_before: impl Fn(usize) -> bool) -> usize {
+    let Range { start: mut low, end: mut high } = range;
+    let (mut probe, mut step) = (guess.clamp(low, high), 1);
+    if probe < high && is_before(probe) {
+        low = probe + 1;
+        probe = low;
+        while probe < high {
+            if !is_before(probe) {
+                high = probe;
+                break;
+            }
+            low = probe + 1;
+            step *= 2;
+            probe = probe.saturating_add(step);
+        }
+    } else {
+        high = probe;
+        while low < high {
+            probe = high.saturating_sub(step).max(low);
+            if is_before(probe) {
+                low = probe + 1;
+                break;
+            }
+            high = probe;
+            step *= 2;
+        }
+    }
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if is_before(middle) { low = middle + 1 } else { high = middle }
+    }
+    low
 }
 
 /// Returns the string of a new ring of `len` slots, created at `now`, with the slot `first`.

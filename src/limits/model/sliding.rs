@@ -46,7 +46,7 @@ impl Policy {
 
 fn all_available(ring: &Ring<'_>, usage: &Usage) -> Option<Millis> {
     // Skips the newest slots if all their units were refunded.
-    let last = || ring.find(usage.first, |slot| slot.taken.wrapping_sub(usage.before) < usage.units);
+    let last = || ring.find_from_newest(usage.first, |slot| slot.taken.wrapping_sub(usage.before) < usage.units);
     (usage.units > 0).then(last).filter(|&last| last < ring.len()).map(|last| ring.slot(last).at)
 }
 
@@ -93,11 +93,17 @@ pub(super) struct Sliding<'a> {
     ring: Option<(Ring<'a>, Usage)>,
 }
 
-impl Sliding<'_> {
+impl<'a> Sliding<'a> {
+    pub fn parse(call: Call, stored: Option<&'a [u8]>) -> Result<Sliding<'a>, Foreign> {
+        let until = call.policy.until(call.now);
+        let ring = stored.map(|text| Ring::parse_near(text, until, call.policy.window)).transpose()?;
+        Sliding::of(call, until, ring)
+    }
+
     /// Computes the usage of the stored ring. O(log N), where N is the number of slots.
-    pub fn new(call: Call, stored: Option<Ring<'_>>) -> Result<Sliding<'_>, Foreign> {
-        let ring = stored.map(|ring| Ok((ring, ring.usage(call.now)?))).transpose()?;
-        Ok(Sliding { call, until: call.policy.until(call.now), ring })
+    fn of(call: Call, until: Millis, ring: Option<Ring<'a>>) -> Result<Sliding<'a>, Foreign> {
+        let ring = ring.map(|ring| Ok((ring, ring.usage(call.now)?))).transpose()?;
+        Ok(Sliding { call, until, ring })
     }
 
     fn in_use(&self) -> u64 {
@@ -124,13 +130,13 @@ impl Sliding<'_> {
         let slot = RingSlot { at: until, taken: ring.newest().taken.wrapping_add(more.min(time::MAX - usage.units)) };
         // The slots in use that stay. The new slot replaces slots at `until` or later. Such slots exist if `until` has
         // not changed, if the window has become shorter, or if the clock has stepped back.
-        let kept = usage.first..ring.find(usage.first, |slot| slot.at < until);
+        let kept = usage.first..ring.find_from_newest(usage.first, |slot| slot.at < until);
         let is_too_large = len > SMALL && len / 4 >= kept.len() + 2;
         let place = if kept.end + 1 == len && ring.slot(kept.end - 1).at < until {
             Some(kept.end)
         } else if kept.end < len || is_too_large {
             None
-        } else if usage.first > 1 || ring.slot(1).taken == ring.slot(0).taken {
+        } else if usage.first > 1 {
             Some(0)
         } else {
             // If the ring cannot grow, the new slot replaces the newest slot. So the units of the replaced slot are
@@ -141,7 +147,7 @@ impl Sliding<'_> {
             return Update::overwrite(ring.replace(age, slot), Some(lifetime));
         }
         let needed = kept.len() + 2;
-        Update::Replace { text: ring.rebuild(kept, slot, policy.room_for(needed)), lifetime }
+        Update::Replace { text: ring.rebuild(self.call.now, kept, slot, policy.room_for(needed)), lifetime }
     }
 }
 
@@ -168,6 +174,10 @@ impl Assessed for Sliding<'_> {
     fn reset_after(&self, is_settled: bool) -> Millis {
         let all = self.ring.and_then(|(ring, usage)| all_available(&ring, &usage));
         all.map_or(0, |at| at.min(self.latest(is_settled)).saturating_sub(self.call.now))
+    }
+
+    fn is_clock_back(&self) -> bool {
+        self.ring.is_some_and(|(ring, _)| ring.is_after(self.call.now))
     }
 
     fn settle(&self) -> Option<Update> {

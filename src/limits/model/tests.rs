@@ -1,10 +1,10 @@
 //! Tests of the strings in which limits are stored.
 
+mod policies;
+
 use super::*;
 use crate::base::{any_text, fuzzing};
 use proptest::prelude::*;
-
-const TTL: Option<Millis> = Some(1_767_225_600_000);
 
 #[test]
 fn other_peoples_strings_are_no_limits() {
@@ -26,9 +26,7 @@ fn other_peoples_strings_are_no_limits() {
         "1767225600.123",
         "null",
     ] {
-        for ttl in [None, TTL] {
-            assert_eq!(StoredLimit::parse(text.as_bytes(), ttl), Err(Foreign), "{text}");
-        }
+        assert_eq!(StoredLimit::parse(text.as_bytes()), Err(Foreign), "{text}");
     }
 }
 
@@ -37,7 +35,7 @@ fn a_string_of_one_algorithm_is_none_of_another() {
     let policy = |algorithm| Policy { algorithm, limit: 5, window: 1000, precision: 1 };
     let ring = b"sliding:\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0";
     let read = |text: &'static [u8]| {
-        StoredLimit::parse(text, TTL).expect("a limit");
+        StoredLimit::parse(text).expect("a limit");
         Some(text)
     };
     let sliding = read(ring);
@@ -68,9 +66,7 @@ fn a_string_of_one_algorithm_is_none_of_another() {
 #[test]
 fn what_is_in_use_is_told_until_the_last_unit_is_back() {
     const END: Millis = 1_767_225_600_000;
-    let at = |text: &str, ttl: Millis, now: Millis| {
-        StoredLimit::parse(text.as_bytes(), Some(ttl)).unwrap().usage(now).unwrap()
-    };
+    let at = |text: &str, now: Millis| StoredLimit::parse(text.as_bytes()).unwrap().usage(now).unwrap();
     let some = |units: Option<u64>, next: Millis, all: Millis| LimitUsage {
         units,
         slots: 1,
@@ -78,23 +74,23 @@ fn what_is_in_use_is_told_until_the_last_unit_is_back() {
         all_available: Some(all),
     };
     let none = LimitUsage { units: Some(0), slots: 0, next_available: None, all_available: None };
-    for (text, ttl, now, held) in [
-        ("fixed:1767225600000:7", END, END - 1, some(Some(7), END, END)),
-        ("fixed:1767225600000:7", END, END, none),
-        ("fixed:1767225600000:7", END, END + 1, none),
+    for (text, now, held) in [
+        ("fixed:1767225600000:7", END - 1, some(Some(7), END, END)),
+        ("fixed:1767225600000:7", END, none),
+        ("fixed:1767225600000:7", END + 1, none),
         // One unit becomes available every 200 ms, the last one at END.
-        ("leaky:1767225600000:5/1000!1767225599000", END, END - 1, some(Some(1), END, END)),
-        ("leaky:1767225600000:5/1000!1767225599000", END, END - 200, some(Some(1), END, END)),
-        ("leaky:1767225600000:5/1000!1767225599000", END, END - 201, some(Some(2), END - 200, END)),
-        ("leaky:1767225600000:5/1000!1767225599000", END, END - 1000, some(Some(5), END - 800, END)),
-        ("leaky:1767225600000:5/1000!1767225599000", END, END, none),
+        ("leaky:1767225600000:5/1000!1767225599000", END - 1, some(Some(1), END, END)),
+        ("leaky:1767225600000:5/1000!1767225599000", END - 200, some(Some(1), END, END)),
+        ("leaky:1767225600000:5/1000!1767225599000", END - 201, some(Some(2), END - 200, END)),
+        ("leaky:1767225600000:5/1000!1767225599000", END - 1000, some(Some(5), END - 800, END)),
+        ("leaky:1767225600000:5/1000!1767225599000", END, none),
         // The number of units depends on the policy, which THROTTLE does not store. The arrival time of the last string
         // is not a whole ms, and is rounded up.
-        ("1767225600000000000", END, END - 1, LimitUsage { next_available: None, ..some(None, END, END) }),
-        ("1767225600000000000", END, END, none),
-        ("1767225599999000001", END, END - 1, LimitUsage { next_available: None, ..some(None, END, END) }),
+        ("1767225600000000000", END - 1, LimitUsage { next_available: None, ..some(None, END, END) }),
+        ("1767225600000000000", END, none),
+        ("1767225599999000001", END - 1, LimitUsage { next_available: None, ..some(None, END, END) }),
     ] {
-        assert_eq!(at(text, ttl, now), held, "{text} at END{:+}", now as i64 - END as i64);
+        assert_eq!(at(text, now), held, "{text} at END{:+}", now as i64 - END as i64);
     }
 }
 
@@ -116,7 +112,7 @@ proptest! {
     #[test]
     fn no_string_makes_a_limit_panic(tag in prop_oneof![Just("sliding:"), Just("fixed:"), Just("leaky:"), Just("")], text in any_text()) {
         let text = [tag.as_bytes(), &text].concat();
-        if let Ok(stored) = StoredLimit::parse(&text, TTL) {
+        if let Ok(stored) = StoredLimit::parse(&text) {
             let _ = stored.usage(1_767_225_600_000);
             let _ = stored.refund(1_767_225_600_000, 1, 1_767_225_600_001);
         }

@@ -6,7 +6,8 @@
 //! units.
 //!
 //! Where redis-cell panics, overflows or returns an error, this module differs. Numbers out of range are errors. If a
-//! call refunds more units than are in use, no unit is in use afterwards. If the interval is below a microsecond, the
+//! call refunds more units than are in use, no unit is in use afterwards. (redis-cell then returns an error; if the excess
+//! is less than 2 ms, it replies with more units than the limit has.) If the interval is below a microsecond, the
 //! remaining units are computed in nanoseconds. (redis-cell truncates the interval to 0 µs and divides by 0.)
 //!
 //! A key that redis-cell wrote may expire up to a millisecond before its arrival time. So the limit may admit a unit
@@ -22,13 +23,7 @@ pub type Nanos = i128;
 const SECOND: Nanos = 1_000_000_000;
 pub const MILLISECOND: Nanos = 1_000_000;
 
-/// How far the end of a key's TTL may be from the stored [`Arrival`]. The two differ after MIGRATE, which sends the
-/// remaining TTL. A number that another program wrote is unlikely to be that close to the end of its key's TTL. For
-/// example, a counter would be a time near the year 1970.
-const TOLERANCE: Millis = 5_000;
-
-/// The minimum accepted number in a key without a TTL: September 2001 in nanoseconds. redis-cell writes such a key if a
-/// call refunds more units than are in use. A smaller number is likely a counter of another program.
+/// The minimum accepted number: September 2001 in nanoseconds. A smaller number is likely a counter of another program.
 const EARLIEST: u64 = 1_000_000_000_000_000_000;
 
 /// The theoretical arrival time of GCRA: from then on, all units are available.
@@ -38,15 +33,11 @@ pub struct Arrival {
 }
 
 impl Arrival {
-    /// Parses an arrival time. Returns an error if it differs from `expires_at`, the end of the key's TTL, by more than
-    /// [`TOLERANCE`].
-    pub fn parse(text: &[u8], expires_at: Option<Millis>) -> Result<Arrival, Foreign> {
+    /// Parses an arrival time. The key's TTL does not matter: a client may have changed it, and MIGRATE changes it if
+    /// the clocks of the two servers differ.
+    pub fn parse(text: &[u8]) -> Result<Arrival, Foreign> {
         let arrival = Arrival { nanos: NumberReader(text).last_number_after("")? };
-        let is_ours = match expires_at {
-            Some(expires_at) => expires_at.abs_diff(arrival.expires_at()) <= TOLERANCE,
-            None => arrival.nanos >= EARLIEST,
-        };
-        is_ours.then_some(arrival).ok_or(Foreign)
+        (arrival.nanos >= EARLIEST).then_some(arrival).ok_or(Foreign)
     }
 
     fn at(time: Nanos) -> Result<Arrival, OutOfRange> {

@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::queues::OpenQueue;
 use crate::queues::claiming::{ClaimRequest, claim, reply_nothing};
 use crate::queues::waiting::{self, Waiter};
+use crate::server::blocking::CallingClient;
 use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::key::Writing;
 use crate::server::{Context, Str};
@@ -35,7 +36,7 @@ pub const SPEC: Spec = Spec {
     ],
 };
 
-pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
+pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>], client: CallingClient<'_>) -> Result<(), Error> {
     let clock = ctx.micros();
     let now = clock / 1000;
     let mut args = Args::new(arguments);
@@ -57,11 +58,16 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     };
     after(now, request.lease)?;
     after(now, timeout.unwrap_or(0))?;
-    let timeout = timeout.filter(|_| ctx.may_block());
+    let blocking = timeout.and_then(|timeout| Some((client.blockable(ctx)?, timeout)));
 
+    // A claim that gets no job may drop expired jobs. After that, the command must not return an error. The first key
+    // needs no extra check: nothing has changed before it.
+    for &key in &keys[1..] {
+        let _ = OpenQueue::<Writing>::open(ctx, key)?;
+    }
     for &key in keys {
         let open = OpenQueue::<Writing>::open(ctx, key)?;
-        if timeout.is_some() && waiting::is_waited_for(open.ctx(), key) {
+        if blocking.is_some() && waiting::is_waited_for(open.ctx(), key) {
             if open.queue().next_opening(now) == Some(now) {
                 break;
             }
@@ -69,8 +75,8 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
             return Ok(());
         }
     }
-    match timeout {
-        Some(timeout) => Waiter::block(ctx, keys, timeout, request, clock),
+    match blocking {
+        Some((client, timeout)) => Waiter::block(ctx, client, keys, timeout, request, clock),
         None => reply_nothing(ctx),
     }
     Ok(())

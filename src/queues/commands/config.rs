@@ -66,7 +66,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let mut settings = *open.queue().settings();
     read(options, now, &mut settings)?;
     if open.queue().is_too_long_for(&settings) {
-        return Err(Error::QueueTooLong);
+        return Err(Error::TooManyUpdates);
     }
     let is_new = open.is_new();
     open.change(|queue, effects| {

@@ -28,11 +28,11 @@ use crate::server::command::{Arg, Command, commands};
 
 /// The commands for queues.
 pub const COMMANDS: &[Command] = commands![
-    ack, cancel, claim, clean, config, extend, get, groups, hold, list, nack, peek, push, redrive, reschedule, stats
+    ack, cancel, claim => enter_blocking, clean, config, extend, get, groups, hold, list, nack, peek, push, redrive, reschedule, stats
 ];
 
-/// The command that replicas and AOF files get instead of the commands that clients sent. Like RESTORE, this command can
-/// store any value in a key.
+/// The command that replicas and AOF files get instead of the commands that clients sent. Like RESTORE, this command
+/// can store any value in a key.
 pub const EFFECTS: &[Command] = commands![apply];
 
 const DUE: Arg =

@@ -84,7 +84,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
 
     OpenQueue::edit(ctx, key, now, |queue, effects| {
         if let Some(id) = id {
-            queue.drop_if_expired(now, id, |effect| effects.add(effect));
+            queue.drop_if_expired(now, id, |effect| effects.add(effect)).map_err(|Full| Error::QueueFull)?;
         }
         match queue.push(now, &job).map_err(|Full| Error::QueueFull)? {
             Some(effect) => {

@@ -5,7 +5,7 @@ use super::expiry::DROPPED_BY_CLAIM;
 use super::job::MAX_WORKER;
 use super::node::{Roots, State};
 use super::query::{better, parts};
-use super::{MAX_NOW, MAX_TIME, MAX_TOKEN, Micros, Millis, Queue, Settings};
+use super::{MAX_COUNT, MAX_NOW, MAX_TIME, Micros, Millis, Queue, Settings};
 use crate::base::chunks::NIL;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +83,7 @@ impl Queue {
         slots.extend(ids.iter().filter_map(|id| self.slot_of(id)));
         if self.has_late_units(now) {
             self.settle(now);
-            sink(&Effect { at: now, change: Change::SettleRate });
+            sink(&Effect { at: now, change: Change::SettleRates });
         }
         let jobs = slots.iter().map(|&slot| {
             let job = &self.jobs[slot];
@@ -110,7 +110,7 @@ impl Queue {
             most => most.saturating_sub(self.count(now, State::Claimed)),
         };
         let units = rate.map_or(u64::MAX, |rate| self.rate_log.free(rate, now));
-        leases.min(units).min(MAX_TOKEN - self.last_token)
+        leases.min(units).min(MAX_COUNT - self.last_token)
     }
 
     /// Whether a claim must run at `now` even if it gets no job. Without this claim, later claims would get their jobs
@@ -118,7 +118,7 @@ impl Queue {
     /// longer than one window from `now`. The claim limits this time to one window. O(log n).
     pub fn needs_settling(&self, now: Millis) -> bool {
         let now = now.min(MAX_NOW);
-        self.next_opening(now) == Some(now) && self.is_held_up(now) || self.has_late_units(now)
+        self.next_opening(now) == Some(now) && self.is_next_expired(now) || self.has_late_units(now)
     }
 
     /// Whether a unit of RATE or GROUPRATE stays taken for longer than one window from `now`. O(1).
@@ -153,9 +153,9 @@ impl Queue {
         bests.reduce(|a, b| better(order, a, b)).map_or(NIL, |(_, slot)| slot)
     }
 
-    /// Returns the next token. If `clock` is above `MAX_TOKEN / 2`, uses `MAX_TOKEN / 2` instead. So even a wrong clock
+    /// Returns the next token. If `clock` is above `MAX_COUNT / 2`, uses `MAX_COUNT / 2` instead. So even a wrong clock
     /// leaves at least half of the tokens for later claims.
     fn next_token(&self, clock: Micros) -> u64 {
-        clock.clamp(1, MAX_TOKEN / 2).max(self.last_token + 1)
+        clock.clamp(1, MAX_COUNT / 2).max(self.last_token + 1)
     }
 }

@@ -129,13 +129,4 @@ impl Queue {
             State::Delayed | State::Claimed => (last != 0).then_some(last),
         }
     }
-
-    /// Returns how many more jobs MAXLEN allows. Dead letters do not count. Pushes that wait behind a job (AGAIN)
-    /// count. O(log n).
-    pub(super) fn room(&self, at: Millis) -> u64 {
-        match self.settings.maxlen {
-            0 => u64::MAX,
-            most => most.saturating_sub((self.len() + self.followers.len()) as u64 - self.count(at, State::Dead)),
-        }
-    }
 }

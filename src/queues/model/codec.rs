@@ -9,7 +9,7 @@
 //! in an AOF file.
 
 use super::effect::{Change, Effect, Totals};
-use super::field::Field;
+use super::field::{ensure, present, read_fields, read_values, write_fields, write_values};
 use super::ids::AutoId;
 use super::job::{Extras, Job, NewJob, Record};
 use super::node::{State, TreeId};
@@ -33,10 +33,6 @@ const WORKER: u64 = 1 << (STATE_BITS + Record::FIELDS.len());
 const ERROR: u64 = 2 * WORKER;
 const GROUP: u64 = 2 * ERROR;
 const FOLLOWER: u64 = 2 * GROUP;
-
-fn ensure(holds: bool, what: &'static str) -> Result<(), DecodeError> {
-    if holds { Ok(()) } else { Err(DecodeError::Invalid(what)) }
-}
 
 impl Queue {
     /// Writes the stored form. O(n), with few allocations.
@@ -175,37 +171,6 @@ impl Queue {
             .chain(std::iter::once(Change::RestoreTotals(self.totals())))
             .map(|change| Effect { at: 0, change })
     }
-}
-
-/// Returns a bit mask of the fields that differ from their defaults.
-fn present<T>(fields: &[Field<T>], of: &T, default: &T) -> u64 {
-    fields.iter().zip(0..).map(|(field, bit)| u64::from(field.changed(of, default).is_some()) << bit).sum()
-}
-
-fn write_values<T>(fields: &[Field<T>], of: &T, default: &T, to: &mut impl Writer) {
-    fields.iter().filter_map(|field| field.changed(of, default)).for_each(|value| to.number(value));
-}
-
-/// Reads the fields whose bits are set in `present`. All fields of `of` must have their defaults.
-fn read_values<T>(fields: &[Field<T>], present: u64, of: &mut T, from: &mut impl Reader) -> Result<(), DecodeError> {
-    for (field, _) in fields.iter().zip(0..).filter(|(_, bit)| present >> bit & 1 != 0) {
-        let value = from.number()?;
-        ensure(value != (field.get)(of) && field.put(of, value), "number out of range")?;
-    }
-    Ok(())
-}
-
-fn write_fields<T: Default>(fields: &[Field<T>], of: &T, to: &mut impl Writer) {
-    to.number(present(fields, of, &T::default()));
-    write_values(fields, of, &T::default(), to);
-}
-
-fn read_fields<T: Default>(fields: &[Field<T>], from: &mut impl Reader) -> Result<T, DecodeError> {
-    let present = from.number()?;
-    ensure(present >> fields.len() == 0, "unknown number")?;
-    let mut of = T::default();
-    read_values(fields, present, &mut of, from)?;
-    Ok(of)
 }
 
 fn write_units<'t>(log: impl ExactSizeIterator<Item = &'t Taken>, to: &mut impl Writer) {

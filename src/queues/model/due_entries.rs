@@ -48,7 +48,7 @@ impl Queue {
     }
 
     /// Updates a job's [`DueEntry`] entries after the job has moved to `slot`.
-    pub(super) fn renumber_return(&mut self, slot: u32) {
+    pub(super) fn renumber_due_entries(&mut self, slot: u32) {
         for &of_all_groups in self.entries(slot) {
             let entry = self.find_due_entry(slot, of_all_groups);
             self.due_entries[entry].job = slot;

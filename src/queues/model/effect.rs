@@ -14,7 +14,7 @@ use super::node::State;
 use super::rate::Taken;
 use super::settings::Settings;
 use super::stats::Counters;
-use super::{MAX_NOW, MAX_TIME, MAX_TOKEN, Millis, Queue};
+use super::{MAX_COUNT, MAX_NOW, MAX_TIME, Millis, Queue};
 
 /// A change of a queue, and the time of the change. An effect borrows texts from the arguments of the command, or from
 /// the queue.
@@ -40,7 +40,7 @@ pub enum Change<'a> {
     Job { id: &'a [u8], change: JobChange<'a> },
     /// Removes the units of RATE that are available again. Makes the other taken units available again after at most
     /// one window. Does the same with the units of GROUPRATE, for a limited number of groups.
-    SettleRate,
+    SettleRates,
     /// Makes the `count` oldest dead letters ready. If `group` is a name, takes only dead letters of this group.
     Redrive { count: u64, group: Option<&'a [u8]> },
     /// Holds a group: its jobs cannot be claimed before `until`. 0 releases the group.
@@ -72,8 +72,8 @@ pub enum JobChange<'a> {
         /// The worker's name, or empty.
         worker: &'a [u8],
     },
-    /// Removes an acknowledged job. A recurring job is due at `again` instead.
-    Ack { again: Option<Millis> },
+    /// Removes an acknowledged job. A recurring job is due at `next_due` instead.
+    Ack { next_due: Option<Millis> },
     /// NACK: makes a job wait for another attempt.
     Retry {
         due: Millis,
@@ -98,8 +98,8 @@ pub enum JobChange<'a> {
     Clean,
     /// Removes a dead letter because of DEADLEN or DEADTTL.
     Drop,
-    /// Removes a waiting job whose TTL has ended. A recurring job is due at `again` instead.
-    Expire { again: Option<Millis> },
+    /// Removes a waiting job whose TTL has ended. A recurring job is due at `next_due` instead.
+    Expire { next_due: Option<Millis> },
     /// Replaces a dead letter with the push that waits behind it.
     Follow,
     /// Makes a dead letter ready.
@@ -121,7 +121,7 @@ impl Totals {
     /// Whether the numbers are small enough for a reply, and can grow without an overflow.
     pub(super) fn possible(&self) -> bool {
         let counts = Counters::FIELDS.iter().map(|field| (field.get)(&self.counters));
-        counts.chain([self.last_token, self.next_seq]).all(|count| count <= MAX_TOKEN) && self.last_id.possible()
+        counts.chain([self.last_token, self.next_seq]).all(|count| count <= MAX_COUNT) && self.last_id.possible()
     }
 }
 
@@ -155,11 +155,11 @@ impl Queue {
                     && !(generated && again)
                     && self.has_room();
                 if fits {
-                    self.enter(at, &job, auto, again, self.slot_of(job.id));
+                    self.add_job(at, &job, auto, again, self.slot_of(job.id));
                 }
                 return fits;
             }
-            Change::SettleRate => {
+            Change::SettleRates => {
                 let settled = self.settle(at);
                 return settled > 0 || self.settings.rate.is_some() || self.settings.group_rate.is_some();
             }
@@ -171,8 +171,8 @@ impl Queue {
             Change::Hold { group, until } => return until <= MAX_TIME && self.hold_group(group, until),
             Change::Configure(settings) if settings == settings.normal() => self.set(at, settings),
             Change::RestoreJob(record)
-                if (self.next_seq..MAX_TOKEN).contains(&record.seq)
-                    && record.token <= MAX_TOKEN
+                if (self.next_seq..MAX_COUNT).contains(&record.seq)
+                    && record.token <= MAX_COUNT
                     && self.restore(&record) =>
             {
                 self.next_seq = record.seq + 1;

@@ -10,6 +10,7 @@
 //! - a job in [`TreeId::ClaimedLast`] with a follower (AGAIN): when the lease expires, because the job becomes a dead
 //!   letter.
 
+use super::Full;
 use super::effect::{Effect, JobChange};
 use super::node::{State, TreeId};
 use super::{MAX_NOW, Millis, NEVER, Queue};
@@ -78,7 +79,7 @@ impl Queue {
     }
 
     /// Whether the next job to serve has expired. A claim must drop this job before it gets another one. O(log n).
-    pub fn is_held_up(&self, now: Millis) -> bool {
+    pub fn is_next_expired(&self, now: Millis) -> bool {
         let slot = if self.has_expired(now) { self.best_ready(now) } else { NIL };
         slot != NIL && self.is_expired(slot, now)
     }
@@ -114,15 +115,26 @@ impl Queue {
     }
 
     /// Drops the job with this ID if it has expired, so that a push can use the ID.
-    pub fn drop_if_expired(&mut self, now: Millis, id: &[u8], mut sink: impl FnMut(&Effect<'_>)) {
+    ///
+    /// # Errors
+    ///
+    /// [`Full`] if the queue would refuse the push even then. In this case, the job stays, because a push that returns
+    /// an error must change nothing.
+    pub fn drop_if_expired(&mut self, now: Millis, id: &[u8], mut sink: impl FnMut(&Effect<'_>)) -> Result<(), Full> {
         let at = now.min(MAX_NOW);
         if let Some(slot) = self.slot_of(id).filter(|&slot| self.is_expired(slot, at)) {
+            // A job with EVERY stays in the queue, so a push of its ID adds no job.
+            let would_grow = self.jobs[slot].recurrence().is_none();
+            if would_grow && self.is_overfull(at) || !self.has_push_numbers() {
+                return Err(Full);
+            }
             self.expire(slot, at, &mut sink);
         }
+        Ok(())
     }
 
     fn expire(&mut self, slot: u32, at: Millis, sink: &mut impl FnMut(&Effect<'_>)) {
         let again = self.jobs[slot].recurrence().map(|recurrence| recurrence.next(at));
-        self.carry_out(slot, at, JobChange::Expire { again }, sink);
+        self.carry_out(slot, at, JobChange::Expire { next_due: again }, sink);
     }
 }

@@ -2,6 +2,8 @@
 //! and the optional numbers of a [job](super::Record::FIELDS). A number's row determines how the number is stored,
 //! replicated, set by ZQ.CONFIG and shown by ZQ.STATS.
 
+use crate::base::stream::{DecodeError, Reader, Writer};
+
 /// A row of a table. It describes one number in a `T`, for example one setting in [`Settings`](super::Settings).
 ///
 /// A number is stored only if it differs from its default. Each row has a bit in a mask that says which numbers are
@@ -48,4 +50,54 @@ impl<T> Field<T> {
         let value = (self.get)(of);
         (value != (self.get)(default)).then_some(value)
     }
+}
+
+pub fn ensure(holds: bool, what: &'static str) -> Result<(), DecodeError> {
+    if holds { Ok(()) } else { Err(DecodeError::Invalid(what)) }
+}
+
+/// Returns a bit mask of the fields that differ from their defaults.
+pub fn present<T>(fields: &[Field<T>], of: &T, default: &T) -> u64 {
+    fields.iter().zip(0..).map(|(field, bit)| u64::from(field.changed(of, default).is_some()) << bit).sum()
+}
+
+pub fn write_values<T>(fields: &[Field<T>], of: &T, default: &T, to: &mut impl Writer) {
+    fields.iter().filter_map(|field| field.changed(of, default)).for_each(|value| to.number(value));
+}
+
+/// Reads the fields whose bits are set in `present`. All fields of `of` must have their defaults.
+pub fn read_values<T>(
+    fields: &[Field<T>],
+    present: u64,
+    of: &mut T,
+    from: &mut impl Reader,
+) -> Result<(), DecodeError> {
+    for (field, _) in fields.iter().zip(0..).filter(|(_, bit)| present >> bit & 1 != 0) {
+        let value = from.number()?;
+        ensure(value != (field.get)(of) && field.put(of, value), "number out of range")?;
+    }
+    Ok(())
+}
+
+/// Writes the fields that differ from `default`.
+pub fn write_changed<T>(fields: &[Field<T>], of: &T, default: &T, to: &mut impl Writer) {
+    to.number(present(fields, of, default));
+    write_values(fields, of, default, to);
+}
+
+pub fn write_fields<T: Default>(fields: &[Field<T>], of: &T, to: &mut impl Writer) {
+    write_changed(fields, of, &T::default(), to);
+}
+
+/// Reads the fields that [`write_changed`] has written. All fields of `of` must have their defaults.
+pub fn read_changed<T>(fields: &[Field<T>], of: &mut T, from: &mut impl Reader) -> Result<(), DecodeError> {
+    let present = from.number()?;
+    ensure(present >> fields.len() == 0, "unknown number")?;
+    read_values(fields, present, of, from)
+}
+
+pub fn read_fields<T: Default>(fields: &[Field<T>], from: &mut impl Reader) -> Result<T, DecodeError> {
+    let mut of = T::default();
+    read_changed(fields, &mut of, from)?;
+    Ok(of)
 }

@@ -34,7 +34,7 @@ impl Queue {
         let at = now.min(MAX_NOW);
         let slot = self.holder(id, token)?;
         let again = self.jobs[slot].recurrence().map(|recurrence| recurrence.next(at));
-        self.decide(slot, at, id, JobChange::Ack { again })
+        self.decide(slot, at, id, JobChange::Ack { next_due: again })
     }
 
     /// NACKs a job. Returns `None` if the token is not valid. O(log n).

@@ -1,6 +1,6 @@
 //! Generated IDs: `<ms>-<seq>`. As with XADD, each ID is greater than the previous ID, even if the clock steps back.
 
-use super::{MAX_TIME, MAX_TOKEN, Millis};
+use super::{MAX_COUNT, MAX_TIME, Millis};
 use crate::base::time::Decimal;
 use smallvec::SmallVec;
 
@@ -15,14 +15,14 @@ pub struct AutoId {
 impl AutoId {
     /// Whether the numbers of this ID can be increased without an overflow.
     pub(super) fn possible(self) -> bool {
-        self.ms <= MAX_TIME && self.seq <= MAX_TOKEN
+        self.ms <= MAX_TIME && self.seq <= MAX_COUNT
     }
 
     /// Returns the next ID. If the clock has advanced, its `ms` is `now`. If not, its `seq` is the next number.
     pub(super) fn next(self, now: Millis) -> Self {
         match self.seq {
             _ if now > self.ms => Self { ms: now, seq: 0 },
-            seq if seq < MAX_TOKEN => Self { ms: self.ms, seq: seq + 1 },
+            seq if seq < MAX_COUNT => Self { ms: self.ms, seq: seq + 1 },
             _ => Self { ms: self.ms.saturating_add(1), seq: 0 },
         }
     }

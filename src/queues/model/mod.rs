@@ -91,7 +91,7 @@ mod due_entries;
 mod effect;
 mod expiry;
 mod extras;
-mod field;
+pub mod field;
 mod finish;
 mod followers;
 mod groups;
@@ -132,7 +132,7 @@ pub use view::{AfterError, JobFilter};
 
 use crate::base::chunks::Chunks;
 use crate::base::index::Index;
-use crate::base::time::{MAX as MAX_TIME, Micros, Millis};
+use crate::base::time::{MAX as MAX_TIME, Micros, Millis, NEVER};
 use extras::OwnedExtras;
 use followers::Follower;
 use groups::Groups;
@@ -147,13 +147,11 @@ use tree::ServingOrder;
 /// The maximum of `now`. It is less than [`MAX_TIME`], because a deadline must be later than `now`.
 const MAX_NOW: Millis = MAX_TIME - 1;
 
-const NEVER: Millis = Millis::MAX;
-
 /// The overhead of an allocation in bytes, estimated.
 const ALLOCATION: usize = 12;
 
 /// The maximum of tokens, push numbers and counters. In practice, no queue reaches this number.
-const MAX_TOKEN: u64 = 1 << 62;
+const MAX_COUNT: u64 = 1 << 62;
 
 #[derive(Clone, Debug, Default)]
 pub struct Queue {

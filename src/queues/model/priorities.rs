@@ -11,7 +11,7 @@ pub(super) struct Priorities {
 }
 
 impl Priorities {
-    pub fn enter(&mut self, priority: i32) {
+    pub fn add(&mut self, priority: i32) {
         match self.position(priority) {
             Some(at) => self.counts[at].1 += 1,
             None if self.others == 0 && self.counts.len() < MOST => self.counts.push((priority, 1)),

@@ -70,7 +70,7 @@ impl Queue {
         let change =
             |job, generated, again| Ok(Some(Effect { at: now, change: Change::Push { job, generated, again } }));
         if push.id.is_some() {
-            self.enter(now, &new, None, push.again, same);
+            self.add_job(now, &new, None, push.again, same);
             return change(new, false, push.again);
         }
         // The queue skips generated IDs that a client has used for a job.
@@ -81,8 +81,27 @@ impl Queue {
         if !auto.possible() {
             return Err(Full);
         }
-        self.enter(now, &NewJob { id: auto.text().as_ref(), ..new }, Some(auto), false, None);
+        self.add_job(now, &NewJob { id: auto.text().as_ref(), ..new }, Some(auto), false, None);
         let added = &self.jobs[self.len() as u32 - 1];
         change(NewJob { id: added.id(), ..new }, true, false)
+    }
+
+    /// Returns how many more jobs MAXLEN allows. Dead letters do not count. Pushes that wait behind a job (AGAIN)
+    /// count. O(log n).
+    pub(super) fn room(&self, at: Millis) -> u64 {
+        match self.settings.maxlen {
+            0 => u64::MAX,
+            most => most.saturating_sub(self.jobs_that_count(at)),
+        }
+    }
+
+    /// Whether the queue has more jobs than MAXLEN, which was lowered.
+    pub(super) fn is_overfull(&self, at: Millis) -> bool {
+        self.settings.maxlen > 0 && self.jobs_that_count(at) > self.settings.maxlen
+    }
+
+    /// Returns the number of jobs that MAXLEN counts.
+    fn jobs_that_count(&self, at: Millis) -> u64 {
+        (self.len() + self.followers.len()) as u64 - self.count(at, State::Dead)
     }
 }

@@ -68,25 +68,25 @@ impl RateLog {
 
     /// Returns the number of units that are not available at `now`. The sum cannot overflow: there are at most
     /// [`MAX_ENTRIES`] entries of at most 2^53 units.
-    fn held(&self, now: Millis) -> u64 {
-        let held = self.taken.iter().filter(|t| t.back_at > now);
-        held.map(|t| t.units).sum()
+    fn in_use(&self, now: Millis) -> u64 {
+        let in_use = self.taken.iter().filter(|t| t.back_at > now);
+        in_use.map(|t| t.units).sum()
     }
 
     /// Returns the number of units that are available at `now`. O(N) with N the entries of the log.
     pub fn free(&self, rate: Rate, now: Millis) -> u64 {
-        rate.limit.saturating_sub(self.held(now))
+        rate.limit.saturating_sub(self.in_use(now))
     }
 
     /// Returns the first time, not before `now`, at which a unit is available. O(N), where N is the length of the log.
     pub fn opens_at(&self, rate: Rate, now: Millis) -> Millis {
-        let mut held = self.held(now);
+        let mut in_use = self.in_use(now);
         let mut at = now;
         for t in self.taken.iter().filter(|t| t.back_at > now) {
-            if held < rate.limit {
+            if in_use < rate.limit {
                 break;
             }
-            held -= t.units;
+            in_use -= t.units;
             at = t.back_at;
         }
         at

@@ -57,6 +57,9 @@ fn limit(rate: Option<Rate>) -> u64 {
     rate.map_or(0, |rate| rate.limit)
 }
 
+/// The maximum of a setting that is a number.
+const MAX_NUMBER: u64 = (1 << 53) - 1;
+
 fn window(rate: Option<Rate>) -> Millis {
     rate.map_or(0, |rate| rate.window)
 }
@@ -72,17 +75,17 @@ impl Settings {
         setting("BACKOFF", "backoff_base_ms", Notation::Millis, MAX_TIME, |s| s.backoff_base, |s, n| s.backoff_base = n),
         setting("BACKOFF", "backoff_max_ms", Notation::Millis, MAX_TIME, |s| s.backoff_max, |s, n| s.backoff_max = n),
         setting("AGING", "aging_ms", Notation::Millis, MAX_TIME, |s| s.aging, |s, n| s.aging = n),
-        setting("MAXLEN", "maxlen", Notation::Number, MAX_TIME, |s| s.maxlen, |s, n| s.maxlen = n),
-        setting("CONCURRENCY", "concurrency", Notation::Number, MAX_TIME, |s| s.concurrency, |s, n| s.concurrency = n),
-        setting("RATE", "rate_limit", Notation::Number, MAX_TIME, |s| limit(s.rate), |s, n| of(&mut s.rate).limit = n),
+        setting("MAXLEN", "maxlen", Notation::Number, MAX_NUMBER, |s| s.maxlen, |s, n| s.maxlen = n),
+        setting("CONCURRENCY", "concurrency", Notation::Number, MAX_NUMBER, |s| s.concurrency, |s, n| s.concurrency = n),
+        setting("RATE", "rate_limit", Notation::Number, MAX_NUMBER, |s| limit(s.rate), |s, n| of(&mut s.rate).limit = n),
         setting("RATE", "rate_window_ms", Notation::Millis, MAX_TIME, |s| window(s.rate), |s, n| of(&mut s.rate).window = n),
-        setting("GROUPCONCURRENCY", "groupconcurrency", Notation::Number, MAX_TIME, |s| s.group_concurrency, |s, n| s.group_concurrency = n),
-        setting("GROUPRATE", "grouprate_limit", Notation::Number, MAX_TIME, |s| limit(s.group_rate), |s, n| of(&mut s.group_rate).limit = n),
+        setting("GROUPCONCURRENCY", "groupconcurrency", Notation::Number, MAX_NUMBER, |s| s.group_concurrency, |s, n| s.group_concurrency = n),
+        setting("GROUPRATE", "grouprate_limit", Notation::Number, MAX_NUMBER, |s| limit(s.group_rate), |s, n| of(&mut s.group_rate).limit = n),
         setting("GROUPRATE", "grouprate_window_ms", Notation::Millis, MAX_TIME, |s| window(s.group_rate), |s, n| of(&mut s.group_rate).window = n),
         setting("ORDERED", "ordered", Notation::Switch, 1, |s| s.ordered.into(), |s, n| s.ordered = n > 0),
         setting("PAUSED", "paused", Notation::Switch, 1, |s| s.paused.into(), |s, n| s.paused = n > 0),
         setting("JITTER", "jitter", Notation::Number, 100, |s| s.jitter.into(), |s, n| s.jitter = n as u32),
-        setting("DEADLEN", "deadlen", Notation::Number, MAX_TIME, |s| s.deadlen, |s, n| s.deadlen = n),
+        setting("DEADLEN", "deadlen", Notation::Number, MAX_NUMBER, |s| s.deadlen, |s, n| s.deadlen = n),
         setting("DEADTTL", "deadttl_ms", Notation::Millis, MAX_TIME, |s| s.deadttl, |s, n| s.deadttl = n),
     ];
 

@@ -3,7 +3,7 @@
 use super::field::Field;
 use super::node::{State, TreeId};
 use super::query::Part;
-use super::{MAX_NOW, MAX_TOKEN, Millis, NEVER, Queue};
+use super::{MAX_COUNT, MAX_NOW, Millis, NEVER, Queue};
 
 /// The counters of a queue since its creation. They are the same on master and replica.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub struct Counters {
 
 macro_rules! counters {
     ($($field:ident $name:literal)*) => {
-        &[$(Field::plain($name, MAX_TOKEN, |counters| counters.$field, |counters, count| counters.$field = count)),*]
+        &[$(Field::plain($name, MAX_COUNT, |counters| counters.$field, |counters, count| counters.$field = count)),*]
     };
 }
 

@@ -9,12 +9,12 @@ use super::node::{Roots, State, TreeId};
 use super::query::Part;
 use super::settings::Settings;
 use super::tree::{self, ServingOrder};
-use super::{MAX_TIME, MAX_TOKEN, Millis, Queue};
+use super::{MAX_COUNT, MAX_TIME, Millis, Queue};
 use crate::base::chunks::{Chunks, MAX_ITEMS, NIL};
 
-/// Adds one, up to [`MAX_TOKEN`]. A queue with a larger counter could not be loaded.
+/// Adds one, up to [`MAX_COUNT`]. A queue with a larger counter could not be loaded.
 fn tick(counter: &mut u64) {
-    *counter = (*counter + 1).min(MAX_TOKEN);
+    *counter = (*counter + 1).min(MAX_COUNT);
 }
 
 impl Queue {
@@ -24,7 +24,7 @@ impl Queue {
 
     /// Whether a push number is left. Only a forged queue has none left.
     pub(super) fn has_push_numbers(&self) -> bool {
-        self.next_seq < MAX_TOKEN
+        self.next_seq < MAX_COUNT
     }
 
     /// Carries out a push. `auto` is the new job's ID if the queue generated it. `same` is the slot of an old job with
@@ -33,7 +33,14 @@ impl Queue {
     /// - Ready or delayed: the old job gets the payload and the TTL of the push.
     /// - Claimed: the push waits until the claim ends.
     /// - Dead: the new job replaces the old job.
-    pub(super) fn enter(&mut self, at: Millis, new: &NewJob<'_>, auto: Option<AutoId>, again: bool, same: Option<u32>) {
+    pub(super) fn add_job(
+        &mut self,
+        at: Millis,
+        new: &NewJob<'_>,
+        auto: Option<AutoId>,
+        again: bool,
+        same: Option<u32>,
+    ) {
         match same.filter(|_| again).map(|slot| (slot, self.state_of(slot, at))) {
             Some((slot, State::Claimed)) => return self.follow(slot, new),
             Some((slot, State::Ready | State::Delayed)) => return self.renew(slot, at, new),
@@ -46,11 +53,11 @@ impl Queue {
         if let Some(auto) = auto {
             self.last_id = self.last_id.max(auto);
         }
-        self.enter_instead(at, new, same);
+        self.replace_job(at, new, same);
     }
 
     /// Adds a job. If `old` is a slot, first removes the job in this slot.
-    fn enter_instead(&mut self, at: Millis, new: &NewJob<'_>, old: Option<u32>) {
+    fn replace_job(&mut self, at: Millis, new: &NewJob<'_>, old: Option<u32>) {
         self.forget_units(at);
         // The removal of the only job in a group ends the group's hold. So this function restores the hold of the new
         // job's group.
@@ -79,13 +86,13 @@ impl Queue {
         match change {
             JobChange::Claim { token, deadline, worker }
                 if state == State::Ready
-                    && (self.last_token + 1..=MAX_TOKEN).contains(&token)
+                    && (self.last_token + 1..=MAX_COUNT).contains(&token)
                     && (at + 1..=MAX_TIME).contains(&deadline)
                     && worker.len() <= MAX_WORKER =>
             {
                 self.lease(slot, at, token, deadline, worker);
             }
-            JobChange::Ack { again } if has_token && again.is_none_or(is_time) => {
+            JobChange::Ack { next_due: again } if has_token && again.is_none_or(is_time) => {
                 tick(&mut self.counters.acked);
                 self.count_if_late(slot, at);
                 match again {
@@ -96,7 +103,7 @@ impl Queue {
                     }
                 }
             }
-            JobChange::Expire { again }
+            JobChange::Expire { next_due: again }
                 if self.is_expired(slot, at)
                     && again.is_some() == job.recurrence().is_some()
                     && again.is_none_or(is_time) =>
@@ -105,7 +112,7 @@ impl Queue {
                 match again {
                     None => self.leave(slot, at),
                     Some(due) => {
-                        self.pass(slot, at);
+                        self.settle_lease(slot, at);
                         self.begin_again(slot, at, due);
                     }
                 }
@@ -169,7 +176,7 @@ impl Queue {
     }
 
     fn lease(&mut self, slot: u32, at: Millis, token: u64, deadline: Millis, worker: &[u8]) {
-        self.pass(slot, at);
+        self.settle_lease(slot, at);
         self.forget_units(at);
         self.serve_group(slot, at);
         self.last_token = token;
@@ -247,7 +254,7 @@ impl Queue {
         // If the lease has expired, the job is due at the deadline, or later ([`Job::back_at`]).
         let (tree, time) = (job.node.tree, due.unwrap_or(self.due_of(slot, at)));
         let (is_moved, has_missed) = (due.is_some() || job.is_lease_expired(at), job.has_missed(at));
-        self.pass(slot, at);
+        self.settle_lease(slot, at);
         if has_missed {
             self.assign_push_number(slot);
         }
@@ -386,7 +393,7 @@ impl Queue {
     /// Calls [`unlink_for_change`](Self::unlink_for_change). If a recurring job has no attempt left and its lease has
     /// expired, also moves the job to its next due time (EVERY). ACK and NACK call only `unlink_for_change`, because
     /// they end the attempt themselves.
-    fn pass(&mut self, slot: u32, at: Millis) {
+    fn settle_lease(&mut self, slot: u32, at: Millis) {
         let next = self.jobs[slot].has_missed(at).then(|| self.due_of(slot, at));
         self.unlink_for_change(slot, at);
         if let Some(next) = next {
@@ -447,7 +454,7 @@ impl Queue {
         let id: Box<[u8]> = self.jobs[slot].id().into();
         let mut new = follower.job(&id);
         new.due = new.due.max(at);
-        self.enter_instead(at, &new, Some(slot));
+        self.replace_job(at, &new, Some(slot));
     }
 
     /// Removes a job, and the push that waits behind it. The job in the last slot moves to the free slot, so slots that
@@ -463,7 +470,7 @@ impl Queue {
         if let Some(from) = self.jobs.remove(slot) {
             self.index.renumber(self.hash_of(slot), from, slot);
             self.renumber_member(slot);
-            self.renumber_return(slot);
+            self.renumber_due_entries(slot);
             self.renumber_expiry(from, slot);
             self.change_tree(slot, |jobs, root, _| tree::renumber(jobs, root, from, slot));
         }
@@ -478,7 +485,7 @@ impl Queue {
     fn link(&mut self, slot: u32, tree: TreeId, time: Millis) {
         let node = &mut self.jobs[slot].node;
         (node.tree, node.time) = (tree, time);
-        self.priorities.enter(node.priority);
+        self.priorities.add(node.priority);
         self.change_tree(slot, |jobs, root, order| tree::insert(jobs, root, slot, order));
         self.link_member(slot);
         self.link_due_entry(slot);

@@ -41,7 +41,7 @@ impl Queue {
     pub fn next_wake(&self, now: Millis) -> Option<Millis> {
         let now = now.min(MAX_NOW);
         let opening = self.next_opening(now)?;
-        let wake = if opening == now && self.is_held_up(now) { now + 1 } else { opening };
+        let wake = if opening == now && self.is_next_expired(now) { now + 1 } else { opening };
         (wake <= MAX_NOW).then_some(wake)
     }
 
@@ -75,14 +75,14 @@ impl Queue {
         expired(now).saturating_sub(expired(announced))
     }
 
-    pub fn has_to_clean_up(&self, now: Millis) -> bool {
+    pub fn needs_upkeep(&self, now: Millis) -> bool {
         let now = now.min(MAX_NOW);
         self.next_upkeep(now, now).is_some_and(|at| at <= now)
     }
 
     /// Drops some dead letters and expired jobs. Clears the GROUPRATE logs of some groups whose units are all available
     /// again. Returns the number of dropped jobs and changed groups. O(log n) per dropped job or changed group.
-    pub fn clean_up(&mut self, now: Millis, mut sink: impl FnMut(&Effect<'_>)) -> usize {
+    pub fn run_upkeep(&mut self, now: Millis, mut sink: impl FnMut(&Effect<'_>)) -> usize {
         let at = now.min(MAX_NOW);
         let mut done = self.drop_expired(at, DROPPED_AT_ONCE, &mut sink);
         self.drop_dead(at, |effect| {
@@ -91,7 +91,7 @@ impl Queue {
         });
         if self.next_forgetting(at).is_some_and(|next| next <= at) {
             done += self.settle(at);
-            sink(&Effect { at, change: Change::SettleRate });
+            sink(&Effect { at, change: Change::SettleRates });
         }
         done
     }

@@ -1,5 +1,5 @@
-//! The clients that wait for a job. The model ([`crate::queues::waiting::model`]) decides which client to wake and when to check
-//! a queue. This file tells the model about changes, wakes the client, and sets the timer.
+//! The clients that wait for a job. The [`model`] decides which client to wake and when to check a queue. This file
+//! tells the model about changes, wakes the client, and sets the timer.
 //!
 //! After a change of a queue, [`OpenQueue::commit`](super::OpenQueue::commit) calls [`note_queue_changed`]. When RENAME,
 //! RESTORE, COPY or MOVE writes a queue to a key, [`wake_first`] wakes the first client that waits for the key. The
@@ -10,32 +10,29 @@ mod waiter;
 
 pub use waiter::{Waiter, on_server, start};
 
-use crate::base::alarm::Alarm;
 use crate::base::db_key::{DbKey, DbKeyRef};
 use crate::base::time::Millis;
-use crate::queues::waiting::model::{Client, Waiting};
 use crate::server::blocking::Blocked;
 use crate::server::shared::Shared;
 use crate::server::timer::Timer;
 use crate::server::{Context, Str};
 use hashbrown::HashMap;
 use lazy_static::lazy_static;
+use model::{Client, Waiting};
 use redis_module::RedisLockIndicator;
-use std::sync::OnceLock;
 
 lazy_static! {
-    pub(super) static ref STATE: Shared<Waiters> = Shared::new(Waiters::default());
+    static ref STATE: Shared<Waiters> = Shared::new(Waiters::default());
+    /// The timer of the next check. [`start`] sets its task.
+    static ref TIMER: Timer = Timer::without_task();
 }
 
-/// The timer of the next check. [`start`] sets its task, because this file must not depend on files that open queues.
-static TIMER: OnceLock<Timer> = OnceLock::new();
-
 #[derive(Default)]
-pub(super) struct Waiters {
-    pub waiting: Waiting<DbKey>,
-    pub clients: HashMap<Client, Blocked>,
-    pub last_client: Client,
-    pub stats: WaitingStats,
+struct Waiters {
+    waiting: Waiting<DbKey>,
+    clients: HashMap<Client, Blocked>,
+    last_client: Client,
+    stats: WaitingStats,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -48,7 +45,7 @@ pub struct WaitingStats {
 
 /// Calls [`update`] with `change`. If `change` returns a client, wakes this client. It must be a client that waits for
 /// a key of the current database.
-pub(super) fn update_and_wake(ctx: &Context, now: Millis, change: impl FnOnce(&mut Waiting<DbKey>) -> Option<Client>) {
+fn update_and_wake(ctx: &Context, now: Millis, change: impl FnOnce(&mut Waiting<DbKey>) -> Option<Client>) {
     let Some(client) = update(ctx, now, change) else { return };
     STATE.with(ctx, |state| {
         if let Some(blocked) = state.clients.get(&client) {
@@ -58,10 +55,10 @@ pub(super) fn update_and_wake(ctx: &Context, now: Millis, change: impl FnOnce(&m
 }
 
 /// Calls `change` with the model, and arms or disarms the timer as the model requests. Returns the result of `change`.
-pub(super) fn update<R>(ctx: &Context, now: Millis, change: impl FnOnce(&mut Waiting<DbKey>) -> R) -> R {
+fn update<R>(ctx: &Context, now: Millis, change: impl FnOnce(&mut Waiting<DbKey>) -> R) -> R {
     STATE.with(ctx, |state| {
         let result = change(&mut state.waiting);
-        set_timer(ctx, state.waiting.alarm(now));
+        TIMER.set(ctx, state.waiting.alarm(now));
         result
     })
 }
@@ -88,27 +85,9 @@ pub(super) fn note_queue_changed(ctx: &Context, key: Str<'_>, now: Millis, next:
     update_and_wake(ctx, now, |waiting| waiting.checked(&db_key, now, next, true));
 }
 
-/// `check_due` runs whenever queues are due.
-fn start_with(check_due: fn(&mut Context)) {
-    TIMER.get_or_init(|| Timer::new(check_due));
-}
-
 /// Disarms the timer, before the module is unloaded.
 pub fn stop(ctx: &Context) {
-    set_timer(ctx, Alarm::Off);
-}
-
-pub(super) fn set_timer(ctx: &Context, alarm: Alarm) {
-    if let Some(timer) = TIMER.get() {
-        timer.set(ctx, alarm);
-    }
-}
-
-/// Runs the check now if the timer is late (see [`Timer::catch_up`]).
-pub(super) fn catch_up(ctx: &mut Context) {
-    if let Some(timer) = TIMER.get() {
-        timer.catch_up(ctx);
-    }
+    TIMER.disarm(ctx);
 }
 
 /// Wakes the first client that waits for a key. Called when RENAME, RESTORE, COPY or MOVE has written a queue to the

@@ -132,7 +132,7 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
     }
 
     /// Adds a client that waits for the key. The caller then checks the key ([`checked`](Self::checked)).
-    pub fn enter(&mut self, key: &K, client: Client, now: Millis) {
+    pub fn join(&mut self, key: &K, client: Client, now: Millis) {
         if self.keys.is_empty() {
             (self.latest, self.paused) = (now, false);
         }

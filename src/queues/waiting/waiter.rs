@@ -1,22 +1,22 @@
 //! Blocked clients: each checks its queues when it is woken, and claims. A timer calls [`check_due`], which checks the
 //! due queues. [`super`] has the clients and the timer.
 
-use super::{STATE, catch_up, set_timer, update, update_and_wake};
+use super::model::name::block_name;
+use super::model::{Client, Turn};
+use super::{STATE, TIMER, update, update_and_wake};
 use crate::base::db_key::{DbKey, DbKeyRef};
 use crate::base::time::{Micros, Millis};
 use crate::error::Error;
 use crate::queues::OpenQueue;
 use crate::queues::claiming::{ClaimRequest, claim, reply_nothing, settle};
-use crate::queues::waiting::model::name::name;
-use crate::queues::waiting::model::{Client, Turn};
-use crate::server::blocking::Wait;
+use crate::server::blocking::{Blockable, Wait};
 use crate::server::events::ServerEvent;
 use crate::server::key::Writing;
 use crate::server::{Context, OwnedStr, Str, catch_panic};
 
 /// Lets the timer check the due queues.
-pub fn start() {
-    super::start_with(check_due);
+pub fn start(ctx: &Context) {
+    TIMER.set_task(ctx, check_due);
 }
 
 pub fn on_server(ctx: &mut Context, event: ServerEvent<'_>) {
@@ -36,11 +36,11 @@ pub fn on_server(ctx: &mut Context, event: ServerEvent<'_>) {
 }
 
 fn on_cron(ctx: &mut Context) {
-    catch_up(ctx);
+    TIMER.catch_up(ctx);
     let now = ctx.now();
     STATE.with(ctx, |state| {
         if !state.waiting.is_empty() {
-            set_timer(ctx, state.waiting.tick(now, || ctx.may_write_by_itself()));
+            TIMER.set(ctx, state.waiting.tick(now, || ctx.may_write_by_itself()));
         }
     });
 }
@@ -104,21 +104,28 @@ pub struct Waiter {
 impl Waiter {
     /// Blocks the client of the current command until one of the keys has a claimable job, or for at most `timeout` ms
     /// (0 means no timeout). `clock` is the time of the command.
-    pub fn block(ctx: &mut Context, keys: &[Str<'_>], timeout: Millis, request: ClaimRequest, clock: Micros) {
+    pub fn block(
+        ctx: &mut Context,
+        client: Blockable<'_>,
+        keys: &[Str<'_>],
+        timeout: Millis,
+        request: ClaimRequest,
+        clock: Micros,
+    ) {
         let now = clock / 1000;
         let (database, user) = (ctx.database(), ctx.user_name());
         let db_keys: Vec<_> = keys.iter().map(|key| DbKey::new(database, key.bytes())).collect();
         let number = STATE.with(ctx, |state| {
             state.last_client += 1;
             let number = state.last_client;
-            db_keys.iter().for_each(|db_key| state.waiting.enter(db_key, number, now));
+            db_keys.iter().for_each(|db_key| state.waiting.join(db_key, number, now));
             state.stats.clients += 1;
             number
         });
         // The server blocks the client on a key with this name. The name must be in the slot of the client's keys,
         // which are all in one slot.
-        let name = name(number, keys.first().map_or(b"", |key| key.bytes()));
-        let blocked = ctx.block(&name, timeout, Waiter { number, user, db_keys, turn: None, request });
+        let name = block_name(number, keys.first().map_or(b"", |key| key.bytes()));
+        let blocked = ctx.block(client, &name, timeout, Waiter { number, user, db_keys, turn: None, request });
         STATE.with(ctx, |state| state.clients.insert(number, blocked));
         for &key in keys {
             check_queue(ctx, key, clock, None);

@@ -3,7 +3,7 @@
 use crate::server::described::{Arg, Command};
 use rand::rngs::StdRng;
 use rand::{Rng, seq::IndexedRandom};
-use testkit::Client;
+use testkit::{Client, effects};
 
 /// Keys of every kind. [`plant`] creates their initial content.
 pub const KEYS: [&str; 16] = [
@@ -90,6 +90,7 @@ fn arguments_of(random: &mut StdRng, arguments: &[Arg], (keys, family): (usize, 
         let of_each_key = counted && (arg.kind == "key" || arg.kind == "block");
         let times = match arg.multiple {
             true if of_each_key => keys,
+            true if arg.name == "effect" => 1,
             true => random.random_range(1..4),
             false => 1,
         };
@@ -172,7 +173,81 @@ pub fn hostile(random: &mut StdRng) -> Vec<u8> {
     }
 }
 
-/// Effects of ZQ.APPLY, as names of values. The unit tests of the command generate more.
+/// Packed effects of ZQ.APPLY: their codes, and the kinds of their contents.
+const PACKED_QUEUE_EFFECTS: [(u8, &str); 22] = [
+    (0, "flag id payload instant priority count option id option"),
+    (1, "id token instant payload"),
+    (2, ""),
+    (3, "id option"),
+    (4, "id instant flag payload"),
+    (5, "id flag payload"),
+    (6, "id instant"),
+    (7, "id"),
+    (8, "id option option"),
+    (9, "id"),
+    (10, "id"),
+    (11, "id"),
+    (12, "count flag id"),
+    (13, "count count count"),
+    (14, "id instant"),
+    (15, "id option"),
+    (16, "id"),
+    (17, "id payload instant priority count option id option"),
+    (18, "id payload flag instant priority count count payload payload id"),
+    (19, "flag id instant count"),
+    (20, "id"),
+    (21, "count count count count count"),
+];
+
+/// Packed effects of ZLB.APPLY on boards with two dimensions, the second of which may be FLOAT.
+const PACKED_BOARD_EFFECTS: [(u8, &str); 7] = [
+    (0, "one flag count two flag id flag id"),
+    (1, "two nil member priority priority member priority priority"),
+    (1, "one nil member priority"),
+    (2, "member member"),
+    (3, "count count"),
+    (4, ""),
+    (5, "one flag count two flag id flag id count payload"),
+];
+
+/// Writes packed effects, mostly as a master writes them.
+fn pack(random: &mut StdRng, is_board: bool) -> Vec<u8> {
+    let mut packed = vec![if random.random_ratio(1, 50) { random.random() } else { 1 }];
+    if !is_board {
+        effects::put_number(&mut packed, 4_102_444_800_000);
+    }
+    let all: &[(u8, &str)] = if is_board { &PACKED_BOARD_EFFECTS } else { &PACKED_QUEUE_EFFECTS };
+    for _ in 0..if is_board { 1 } else { random.random_range(1..4) } {
+        let (code, contents) = all.choose(random).expect("effects");
+        let mut body = Vec::new();
+        for kind in contents.split(' ').filter(|kind| !kind.is_empty()) {
+            let small = random.random_range(0..if kind == "flag" { 3 } else { 20 });
+            match kind {
+                "id" | "payload" | "member" => effects::put_bytes(&mut body, &value(random, kind)),
+                "instant" if random.random_ratio(7, 8) => effects::put_number(&mut body, 4_102_444_800_000 + small),
+                "instant" => effects::put_number(&mut body, random.random()),
+                "nil" | "one" | "two" => {
+                    body.push(["nil", "one", "two"].iter().position(|it| *it == kind).expect("known") as u8)
+                }
+                _ if random.random_ratio(1, 20) => effects::put_number(&mut body, random.random()),
+                _ => effects::put_number(&mut body, small),
+            }
+        }
+        packed.push(*code);
+        effects::put_bytes(&mut packed, &body);
+    }
+    if random.random_ratio(1, 6) {
+        let at = random.random_range(0..packed.len());
+        match random.random_range(0..3) {
+            0 => packed[at] = random.random(),
+            1 => packed.truncate(at),
+            _ => packed.insert(at, random.random()),
+        }
+    }
+    packed
+}
+
+/// Effects of ZQ.APPLY in words of 0.3, as names of values. The unit tests of the command generate more.
 const QUEUE_EFFECTS: [&str; 25] = [
     "PUSH id payload instant priority count count",
     "PUSH id payload instant priority count count group id period count",
@@ -201,7 +276,7 @@ const QUEUE_EFFECTS: [&str; 25] = [
     "NONE",
 ];
 
-/// Effects of ZLB.APPLY on the boards of [`plant`], which have two dimensions.
+/// Effects of ZLB.APPLY in words of 0.3, on the boards of [`plant`], which have two dimensions.
 const BOARD_EFFECTS: [&str; 9] = [
     "CREATE DIM x DIM y ASC",
     "SET member value value member value value",
@@ -215,14 +290,26 @@ const BOARD_EFFECTS: [&str; 9] = [
     "NONE",
 ];
 
-/// Generates an effect for the APPLY command of the family. [`damage`] makes some of them invalid.
+/// Generates the effects for the APPLY command of the family, packed or in words. [`damage`] makes some of them invalid.
 fn effect(random: &mut StdRng, family: &[&str], words: &mut Vec<Vec<u8>>) {
     const VALUES: [&str; 11] =
         ["id", "payload", "instant", "priority", "count", "token", "member", "value", "start", "version", "dim"];
-    let effects: &[&str] = if family.contains(&"board") { &BOARD_EFFECTS } else { &QUEUE_EFFECTS };
-    let effect = effects.choose(random).expect("effects");
-    for word in effect.split(' ') {
-        words.push(if VALUES.contains(&word) { value(random, word) } else { word.as_bytes().to_vec() });
+    let is_board = family.contains(&"board");
+    if random.random_ratio(1, 2) {
+        words.push(pack(random, is_board));
+        return;
+    }
+    let (effects, times): (&[&str], _) = match is_board {
+        true => (&BOARD_EFFECTS, 1),
+        false => (&QUEUE_EFFECTS, random.random_range(1..4)),
+    };
+    if !is_board {
+        words.push(value(random, "unix-time-milliseconds"));
+    }
+    for _ in 0..times {
+        for word in effects.choose(random).expect("effects").split(' ') {
+            words.push(if VALUES.contains(&word) { value(random, word) } else { word.as_bytes().to_vec() });
+        }
     }
 }
 

@@ -54,6 +54,67 @@ fn a_key_of_mcheck_deleted_while_another_is_announced() {
     }
 }
 
+/// If MCHECK creates a key, or replaces its string, the server sends `new` in the middle of the command. The neighbour
+/// may then change a key from which MCHECK has not yet taken units. MCHECK takes units from all keys or from none, and
+/// loses none that the neighbour took.
+#[test]
+fn a_key_of_mcheck_changed_while_another_is_created() {
+    let (_server, mut c) = start();
+    let keys = ["a", "b", "c"];
+    let mut runs = 0;
+    for algorithm in ["SLIDING", "FIXED", "LEAKY"] {
+        let check = format!("ZRL.MCHECK 3 a b c 10 1000d 10 1000d 10 1000d COST 2 {algorithm}");
+        let take = |key: &str, units: i64| format!("ZRL.CHECK {key} 10 1000d COST {units} {algorithm}");
+        for (created, victim) in keys.iter().flat_map(|one| keys.map(|other| (*one, other))).filter(|(a, b)| a != b) {
+            for (meanwhile, units) in [
+                (take(victim, 8), Some(8)),
+                (take(victim, 5), Some(5)),
+                (format!("DEL {victim}"), None),
+                (format!("RENAME {victim} elsewhere"), None),
+                (format!("SET {victim} x"), None),
+                (format!("RPUSH {victim} x"), None),
+            ] {
+                for is_victim_there in [true, false] {
+                    c.run("FLUSHALL");
+                    for key in keys.iter().filter(|key| **key != created && (**key != victim || is_victim_there)) {
+                        c.run(&take(key, 1));
+                    }
+                    let before = keys.map(|key| c.int(&format!("EXISTS {key}")));
+                    c.run(&format!("EVIL.ONCE new {meanwhile}"));
+                    let reply = c.reply(&check);
+                    let ran = c.int("EVIL.OFF");
+                    runs += ran;
+                    let here = format!("{algorithm}: {created} is created, then {meanwhile} ({ran} times): {reply}");
+                    let allowed = reply.starts_with("[1 ");
+                    for (key, before) in keys.into_iter().zip(before) {
+                        let own = before + if allowed { 2 } else { 0 };
+                        let possible = match units {
+                            _ if key != victim || ran == 0 => vec![own],
+                            // After MCHECK has taken two of ten units, 8 more may not fit.
+                            Some(8) if allowed => vec![own + 8, own],
+                            Some(units) => vec![own + units],
+                            // RPUSH does nothing if the victim exists.
+                            None if meanwhile.starts_with("RPUSH") => vec![own],
+                            // MCHECK takes from the victim later, or has already taken.
+                            None if allowed => vec![2, 0],
+                            None => vec![0],
+                        };
+                        let Ok(peek) = c.try_run(&format!("ZRL.PEEK {key} 10 1000d COST 0 {algorithm}")) else {
+                            assert!(key == victim && units.is_none(), "{key}: {here}");
+                            continue;
+                        };
+                        let peek = testkit::show(&peek);
+                        let remaining: i64 = peek.split(' ').nth(2).and_then(|n| n.parse().ok()).expect("six integers");
+                        let used = 10 - remaining;
+                        assert!(possible.contains(&used), "{key} has {used} units, not {possible:?}: {here}");
+                    }
+                }
+            }
+        }
+    }
+    assert!(runs > 100, "the neighbour ran {runs} commands");
+}
+
 /// When MCHECK opens a key that has expired, the server sends an event. The neighbour may then change a key that MCHECK
 /// has already checked, or a key that follows. MCHECK takes the units from the changed keys: from all or from none.
 #[test]

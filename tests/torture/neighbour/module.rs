@@ -10,6 +10,11 @@
 //!
 //! The commands are replicated as those of a client, and run in the event's database. They run only on a master, and
 //! cause no further commands by their own events. Their errors are ignored.
+//!
+//! The server sends the event `new` in the middle of its own function that adds a key. If a command then removes,
+//! replaces or moves this key, the server itself crashes, also during a plain SET. So in the event `new`, the module
+//! runs no command that names the event's key (except ZQ and ZLB commands, which remove no key), and no command that
+//! changes a whole database.
 
 use redis_module::alloc::RedisAlloc;
 use redis_module::{
@@ -43,6 +48,15 @@ impl Rule {
             Some(beginning) => event.starts_with(beginning),
             None => event == self.events,
         }
+    }
+
+    /// Whether the server itself survives the command during the event.
+    fn is_survivable(&self, event: &[u8], key: &[u8]) -> bool {
+        let command = self.command_for(key);
+        let whole: [&[u8]; 3] = [b"FLUSHALL", b"FLUSHDB", b"SWAPDB"];
+        let removes_no_key = [&b"ZQ."[..], b"ZLB."].iter().any(|family| command[0].starts_with(family));
+        let is_about_key = !removes_no_key && command.iter().any(|word| word == key);
+        event != b"new" || !(whole.contains(&&command[0][..]) || is_about_key)
     }
 
     fn command_for(&self, key: &[u8]) -> Vec<Vec<u8>> {
@@ -96,7 +110,7 @@ fn handle(ctx: &Context, _: NotifyEvent, event: &str, key: &[u8]) {
         if state.is_running {
             return;
         }
-        let is_due = |rule: &Rule| rule.is_for(event.as_bytes());
+        let is_due = |rule: &Rule| rule.is_for(event.as_bytes()) && rule.is_survivable(event.as_bytes(), key);
         let commands: Vec<_> =
             state.rules.iter().filter(|rule| is_due(rule)).map(|rule| rule.command_for(key)).collect();
         state.rules.retain(|rule| !(rule.is_once && is_due(rule)));
@@ -128,6 +142,6 @@ redis_module! {
         ["EVIL.OFF", off, "", 0, 0, 0, ""],
     ],
     event_handlers: [
-        [@ALL @MISSED: handle],
+        [@ALL @MISSED @NEW: handle],
     ],
 }

@@ -9,8 +9,23 @@ const DURATIONS: [&str; 6] = ["1ms", "5ms", "40ms", "1s", "5m", "1w"];
 
 /// Events of the module's commands and of its sweeper. `expired` is left out: if a module deletes a key during that
 /// event, the server itself crashes.
-const EVENTS: [&str; 12] =
-    ["zadd", "zrem", "zexp.*", "zremrangeby*", "del", "expire", "persist", "set", "zq.*", "zlb.*", "z*", "keymiss"];
+const EVENTS: [&str; 15] = [
+    "zadd",
+    "zrem",
+    "zexp.*",
+    "zremrangeby*",
+    "del",
+    "expire",
+    "persist",
+    "set*",
+    "zq.*",
+    "zlb.*",
+    "z*",
+    "keymiss",
+    "new",
+    "rename*",
+    "copy*",
+];
 
 /// Checks that each key has consistent content for clients.
 fn check(c: &mut Client, what: &str) {

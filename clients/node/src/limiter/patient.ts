@@ -28,9 +28,14 @@ export class PatientConnection {
     });
   }
 
-  async sendOnce(key: string, words: readonly Word[]): Promise<Reply> {
+  /** Sends commands in one MULTI. Throws the first error reply. */
+  async transaction(key: string, commands: readonly (readonly Word[])[]): Promise<Reply[]> {
     const end = await this.#ready();
-    return late(this.connection.sendOnce(key, words), end - performance.now());
+    const replies = await late(this.connection.transaction(key, commands), end - performance.now());
+    return replies.map((reply) => {
+      if (reply instanceof Error) throw reply;
+      return reply;
+    });
   }
 
   /** Waits for the connection. Returns the end of the time limit. */

@@ -3,6 +3,7 @@
 import type { RedisClient } from "../connection.js";
 import { asError } from "../errors.js";
 import { Counting, type Hits, type StoreOptions } from "./counting.js";
+import { Strikes } from "./strikes.js";
 
 interface Hit {
   readonly current: number;
@@ -30,18 +31,30 @@ export interface FastifyStore {
 export function fastifyStore(client: RedisClient, name: string, options: StoreOptions = {}): new (settings: object) => FastifyStore {
   return class Store implements FastifyStore {
     readonly #counting: Counting;
+    /** Counts denied requests, if an option of the plugin needs the count. */
+    readonly #strikes: Strikes | undefined;
 
     constructor(settings: Settings, route = "") {
-      const { ban = -1, continueExceeding, exponentialBackoff } = settings;
-      if (ban > 0) throw new TypeError("ban cannot be reached: requests that are denied are not counted; set it to 0 or leave it out");
-      if (continueExceeding || exponentialBackoff) {
-        throw new TypeError("continueExceeding and exponentialBackoff need a count of denied requests, which are not counted");
-      }
+      const { ban = -1, continueExceeding = false, exponentialBackoff = false } = settings;
       this.#counting = new Counting(client, name + route, options);
+      if (ban > 0 || continueExceeding || exponentialBackoff) {
+        const prefix = `${options.prefix ?? ""}${name}${route}:`;
+        this.#strikes = new Strikes(client, prefix, { ban, continueExceeding, exponentialBackoff }, options.timeout);
+      }
     }
 
     incr(key: string, callback: Callback, timeWindow: number, max: number): void {
-      respond(this.#counting.hit(key, max, timeWindow), callback);
+      respond(this.#hit(key, timeWindow, max), callback);
+    }
+
+    async #hit(key: string, timeWindow: number, max: number): Promise<Hits> {
+      const strikes = this.#strikes;
+      if (!strikes) return this.#counting.hit(key, max, timeWindow);
+      const block = await strikes.block(key);
+      const hit = block ? { hits: max + 1, waitMs: block.waitMs } : await this.#counting.hit(key, max, timeWindow);
+      if (hit.hits <= max) return hit;
+      const { count, waitMs } = await strikes.add(key, timeWindow, hit.waitMs);
+      return { hits: max + count, waitMs };
     }
 
     read(key: string, callback: Callback, timeWindow: number, max: number): void {

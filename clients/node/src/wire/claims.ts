@@ -60,12 +60,15 @@ export interface Nack {
   readonly error?: string | undefined;
 }
 
+/** The server refuses a due time beyond 2^53 ms. A job with such a delay would not be reported. */
+const LONGEST_MS = 2 ** 52;
+
 export function nack({ key, id, token }: Held, { delayMs, dead, free, holdMs, error }: Nack): Word[] {
   const words: Word[] = ["ZQ.NACK", key, id, `${token}`];
   if (dead) words.push("DEAD");
-  else if (delayMs !== undefined) words.push("DELAY", inMs(delayMs));
+  else if (delayMs !== undefined) words.push("DELAY", inMs(Math.min(delayMs, LONGEST_MS)));
   if (free) words.push("FREE");
-  if (holdMs) words.push("HOLD", inMs(holdMs));
+  if (holdMs) words.push("HOLD", inMs(Math.min(holdMs, LONGEST_MS)));
   if (error !== undefined) words.push("ERROR", error);
   return words;
 }

@@ -167,13 +167,46 @@ export interface GroupInfo {
   readonly heldUntilMs: number | null;
 }
 
-/** The fields of ZQ.STATS. Their names are in camel case. */
-export type Stats = Readonly<Record<string, string | number | null>> & {
+/** The fields of ZQ.STATS, with names in camel case. A newer server may have more fields. */
+export interface Stats {
   readonly ready: number;
   readonly delayed: number;
   readonly claimed: number;
   readonly dead: number;
-};
+  readonly groups: number;
+  readonly oldestReadyMs: number | null;
+  readonly pushed: number;
+  readonly claimedTotal: number;
+  readonly acked: number;
+  readonly nacked: number;
+  readonly cancelled: number;
+  readonly redriven: number;
+  readonly expiredLeases: number;
+  readonly replaced: number;
+  readonly recurred: number;
+  readonly missed: number;
+  readonly cleaned: number;
+  readonly dropped: number;
+  readonly revoked: number;
+  readonly late: number;
+  readonly expired: number;
+  readonly maxAttempts: number;
+  readonly backoffBaseMs: number;
+  readonly backoffMaxMs: number;
+  readonly agingMs: number;
+  readonly maxlen: number;
+  readonly concurrency: number;
+  readonly rateLimit: number;
+  readonly rateWindowMs: number;
+  readonly groupConcurrency: number;
+  readonly groupRateLimit: number;
+  readonly groupRateWindowMs: number;
+  readonly ordered: "yes" | "no";
+  readonly paused: "yes" | "no";
+  readonly jitter: number;
+  readonly deadlen: number;
+  readonly deadttlMs: number;
+}
 
 function due({ delay, at }: Due): string[] {
   if (delay !== undefined && at !== undefined) throw new TypeError("either delay or at");
@@ -276,7 +309,7 @@ export class QueueCalls<T> {
   }
 
   stats(): Call<Stats | null> {
-    const read = (reply: Reply) => (reply === null ? null : (plain(fields(reply), new Set()) as Stats));
+    const read = (reply: Reply) => (reply === null ? null : (plain(fields(reply), new Set()) as unknown as Stats));
     return called(["ZQ.STATS", this.#key()], read);
   }
 

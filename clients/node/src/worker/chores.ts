@@ -3,10 +3,12 @@
  * pushes missing recurring jobs.
  */
 
+import { decoded } from "../boundary.js";
 import type { Codec } from "../codec.js";
 import type { Reply, Word } from "../connection.js";
 import { fields, integer, list, text } from "../values.js";
 import * as wire from "../wire/claims.js";
+import type { Claimed } from "../wire/claims.js";
 import { type Cron, isMisplaced } from "./cron.js";
 import type { Link } from "./link.js";
 import type { Outcome } from "./outcome.js";
@@ -35,11 +37,13 @@ export class Chores {
 
   async run(link: Link): Promise<void> {
     const [time, ...stats] = await ask(link, [["TIME"], ...this.keys.map((key) => ["ZQ.STATS", key])]);
-    const [seconds, micros] = list(time);
-    this.#aheadMs = integer(seconds) * 1000 + integer(micros) / 1000 - Date.now();
+    this.#aheadMs = decoded(() => {
+      const [seconds, micros] = list(time);
+      return integer(seconds) * 1000 + integer(micros) / 1000;
+    }) - Date.now();
     for (const [at, key] of this.keys.entries()) {
       const found = stats[at] ?? null;
-      const hasBackoff = found !== null && integer(fields(found).get("backoff_base_ms")) > 0;
+      const hasBackoff = decoded(() => found !== null && integer(fields(found).get("backoff_base_ms")) > 0);
       if (hasBackoff) this.#withBackoff.add(key);
       else this.#withBackoff.delete(key);
     }
@@ -59,9 +63,11 @@ export class Chores {
       const reply = replies[at] ?? null;
       const next = cron.next(now);
       if (reply === null || next === null) return [];
-      const found = fields(reply);
-      const [attempts, dueMs] = [integer(found.get("attempts")), integer(found.get("due_ms"))];
-      const run = { state: text(found.get("state")), attempts, dueMs: dueMs + this.clock.aheadMs };
+      const run = decoded(() => {
+        const found = fields(reply);
+        const [attempts, dueMs] = [integer(found.get("attempts")), integer(found.get("due_ms"))];
+        return { state: text(found.get("state")), attempts, dueMs: dueMs + this.clock.aheadMs };
+      });
       return isMisplaced(cron, run, now) ? [["ZQ.RESCHEDULE", key, cron.name, "AT", `${next - this.clock.aheadMs}ms`]] : [];
     });
     if (moves.length > 0) await ask(link, moves);
@@ -69,6 +75,14 @@ export class Chores {
 
   hasBackoff(key: string): boolean {
     return this.#withBackoff.has(key);
+  }
+
+  /**
+   * Whether a claimed run of a recurring job has used up its attempts: each earlier attempt ended its process, or its
+   * report got lost.
+   */
+  isUsedUp({ key, id, attempt }: Claimed): boolean {
+    return attempt > (this.#crons.get(key)?.get(id)?.maxAttempts ?? Infinity);
   }
 
   /**

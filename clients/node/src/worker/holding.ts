@@ -2,7 +2,7 @@
 
 import { type Codec, decode, headerOf } from "../codec.js";
 import type { Reply, Word } from "../connection.js";
-import { asError, LeaseLost, Stopped, TimeoutError } from "../errors.js";
+import { asError, describe, LeaseLost, Stopped, TimeoutError } from "../errors.js";
 import * as wire from "../wire/claims.js";
 import { slotOf } from "../shards.js";
 import { Job } from "./job.js";
@@ -43,8 +43,6 @@ export interface Reports<T> {
   claimed(job: Job<T>): void;
   ended(outcome: outcomes.Outcome<T>): void;
   lost(event: outcomes.JobEvent<T>): void;
-  /** The handler returned a function or a generator (`what`) whose code has not run. */
-  unrun(job: Job<T>, what: string): void;
   /** A handler has ended, so its slot is free. */
   freed(): void;
 }
@@ -92,6 +90,12 @@ export class Holding<T> {
     this.reports.ended(outcomes.released(this.#unread(claimed), 0));
   }
 
+  /** Reports a job as failed without running it, because its earlier attempts left no result. */
+  giveUp(claimed: wire.Claimed): void {
+    const error = new Error("given up: earlier attempts left no result");
+    this.reports.ended(outcomes.failed(this.#unread(claimed), 0, error, undefined));
+  }
+
   #unread(claimed: wire.Claimed): Job<T> {
     return new Job(claimed, this.options.nameOf(claimed.key), undefined as T);
   }
@@ -99,29 +103,36 @@ export class Holding<T> {
   async #run(held: Held<T>): Promise<void> {
     const { job } = held;
     let error: Error | undefined;
-    let unrun: string | undefined;
     try {
       const timeoutMs = job.timeoutMs ?? this.options.timeoutMs(job);
       // A longer timer of Node.js would fire at once.
       if (timeoutMs !== undefined && timeoutMs < 2 ** 31) held.timer = setTimeout(() => this.#timeOut(held, timeoutMs), timeoutMs);
-      unrun = unrunOf(await this.options.handler(job));
+      const unrun = unrunOf(await this.options.handler(job));
+      if (unrun) throw new TypeError(`the handler returned ${unrun}, which nobody runs: write async (job) => { … }`);
     } catch (thrown) {
       error = asError(thrown);
     }
     clearTimeout(held.timer);
+    // If the handler has blocked the event loop, `loseEnded` has not noticed yet that the lease has expired.
+    if (performance.now() >= held.leaseEndsMs) this.#lose(held);
     held.isRunning = false;
     this.#running -= 1;
-    if (job.isDone) error = unrun = undefined;
+    if (job.isDone) error = undefined;
     const counts = !held.isGivenUp || (held.isGivenUp === "lost" && job.isDone);
-    if (!counts) this.settled(job);
-    else if (unrun !== undefined) this.reports.unrun(job, unrun);
-    else this.reports.ended(error ? this.#failed(held, error) : outcomes.completed(job, since(held)));
+    if (counts) this.reports.ended(error ? this.#failed(held, error) : outcomes.completed(job, since(held)));
+    else this.settled(job);
     this.reports.freed();
   }
 
   #failed(held: Held<T>, error: Error): outcomes.Outcome<T> {
     const { job } = held;
-    return outcomes.failed(job, since(held), error, this.options.backoffMs(job));
+    const backoffMs = this.options.backoffMs(job);
+    try {
+      return outcomes.failed(job, since(held), error, backoffMs);
+    } catch (thrown) {
+      // A property of the handler's error throws.
+      return outcomes.failed(job, since(held), new Error(describe(asError(thrown))), backoffMs);
+    }
   }
 
   /** Forgets a job whose outcome the server has confirmed, or whose outcome the worker does not report. */

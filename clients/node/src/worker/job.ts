@@ -135,6 +135,9 @@ export class Job<T> {
     if (this.#slot !== undefined && slotOf(call.key) !== this.#slot) {
       throw new RangeError(`in a cluster a chained command needs a key in the slot of ${this.key}, not ${call.key}`);
     }
+    if (!call.words.every((word) => typeof word === "string" || Buffer.isBuffer(word))) {
+      throw new TypeError("a word of a chained command is a string or a Buffer");
+    }
     this.#chained.push(call);
   }
 

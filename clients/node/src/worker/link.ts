@@ -3,6 +3,7 @@
  * and belongs to this pump alone. All pumps of a server share the second connection.
  */
 
+import { decoded } from "../boundary.js";
 import type { Address, Connection, Format, Own, Reply, Word } from "../connection.js";
 import { asError, codeOf } from "../errors.js";
 import { late } from "../late.js";
@@ -129,7 +130,8 @@ export function askedBy(error: Error): Address | undefined {
 
 async function idOf(connection: Connection, key: string): Promise<number | undefined> {
   try {
-    return integer(await connection.send(key, ["CLIENT", "ID"]));
+    const reply = await connection.send(key, ["CLIENT", "ID"]);
+    return decoded(() => integer(reply));
   } catch (thrown) {
     // The user has no permission for CLIENT ID.
     if (codeOf(asError(thrown)) === "NOPERM") return undefined;

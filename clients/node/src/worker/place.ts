@@ -5,6 +5,7 @@
  * waits, so the worker could not end the wait. If a node is down, the client would also retry by its own rules.
  */
 
+import { decoded } from "../boundary.js";
 import type { Address, Connection, Format, Nodes, Own, Reply, Word } from "../connection.js";
 import { asError } from "../errors.js";
 import { late } from "../late.js";
@@ -172,16 +173,18 @@ export class Place {
     try {
       const [reply = null] = await server.pipeline("", [["CLUSTER", "SLOTS"]]);
       if (reply instanceof Error) throw reply;
-      const nodeOf = (row: Reply | undefined): Address => {
-        const [host, port] = list(row);
-        // A node that does not know its own address replies with an empty address.
-        return { host: host ? text(host) : address.host, port: integer(port) };
-      };
-      return list(reply).map((row) => {
-        const [first, last, primary, ...replicas] = list(row);
-        const node = nodeOf(primary);
-        this.#learn([node, ...replicas.map(nodeOf)]);
-        return { first: integer(first), last: integer(last), node };
+      return decoded(() => {
+        const nodeOf = (row: Reply | undefined): Address => {
+          const [host, port] = list(row);
+          // A node that does not know its own address replies with an empty address.
+          return { host: host ? text(host) : address.host, port: integer(port) };
+        };
+        return list(reply).map((row) => {
+          const [first, last, primary, ...replicas] = list(row);
+          const node = nodeOf(primary);
+          this.#learn([node, ...replicas.map(nodeOf)]);
+          return { first: integer(first), last: integer(last), node };
+        });
       });
     } finally {
       server.leave();

@@ -8,6 +8,7 @@
  */
 
 import { setTimeout as sleep } from "node:timers/promises";
+import { decodedOrError as read } from "../boundary.js";
 import type { Address, Reply } from "../connection.js";
 import { asError, codeOf, isRefusal, passes } from "../errors.js";
 import { fields, text } from "../values.js";
@@ -16,6 +17,7 @@ import type { Chores } from "./chores.js";
 import type { Holding } from "./holding.js";
 import type { Job } from "./job.js";
 import { askedBy, Link } from "./link.js";
+import { Order } from "./order.js";
 import * as outcomes from "./outcome.js";
 import type { Place } from "./place.js";
 
@@ -33,6 +35,8 @@ export interface Shared<T> {
   readonly leaseMs: number;
   /** `working`: jobs may be started. `stopping`: the pump only reports outcomes. `stopped`: the pump does nothing. */
   phase(): "working" | "stopping" | "stopped";
+  /** Returns the weight of the queue that has this key. Undefined: the queues are served in their order. */
+  readonly weightOf: ((key: string) => number) | undefined;
   /** Returns how many more jobs may run. */
   room(): number;
   backoffMs(job: Job<T>): number | undefined;
@@ -72,18 +76,21 @@ export class Pump<T> {
   /** The outcomes that are still to be reported. */
   #unreported: outcomes.Outcome<T>[] = [];
   #claims = 0;
+  readonly #order: Order<readonly string[]>;
   /** The node to which the slot is being moved. */
   #asked: Address | undefined;
 
   constructor(
     /** The keys of each queue: its key, or the keys of its shards. The first queue is served first. */
-    private readonly queues: readonly (readonly string[])[],
+    queues: readonly (readonly string[])[],
     private readonly chores: Chores,
     private readonly shared: Shared<T>,
   ) {
     const keys = queues.flat();
     this.#keySet = new Set(keys);
     this.#link = new Link(shared.place, keys[0] ?? "", shared.leaseMs);
+    const { weightOf } = shared;
+    this.#order = new Order(queues, weightOf && ((its) => weightOf(its[0] ?? "")));
   }
 
   // --- what to send next -----------------------------------------------------------------------------------------------------
@@ -146,7 +153,8 @@ export class Pump<T> {
     const sentMs = performance.now();
     const [single, several] = [sending.filter((o) => o.commands.length === 1), sending.filter((o) => o.commands.length > 1)];
     const sent = single.map(({ commands, look }) => (look ? [...commands, look] : commands));
-    const commands = [...sent.flat(), ...(count > 0 ? [this.#claim(count)] : [])];
+    const order = this.#order.next();
+    const commands = [...sent.flat(), ...(count > 0 ? [this.#claim(order, count)] : [])];
     // One connection sends the commands in this order, so the claim sees the effects of the outcomes.
     const transactions = several.map(async (o) => this.#onReplies(o, await result(this.#link.transaction(o.commands)), epoch));
     const replies = await result(commands.length > 0 ? this.#link.request(commands, "bytes") : Promise.resolve([]));
@@ -159,7 +167,7 @@ export class Pump<T> {
     this.reserved = 0;
     if (count > 0) {
       this.#claiming = undefined;
-      this.#take(replies instanceof Error ? replies : (replies.at(-1) ?? null), count, sentMs, epoch);
+      this.#take(order, replies instanceof Error ? replies : (replies.at(-1) ?? null), count, sentMs, epoch);
     }
     this.isTurning = false;
     this.shared.changed();
@@ -180,9 +188,10 @@ export class Pump<T> {
     const epoch = this.#epoch;
     const sentMs = performance.now();
     const blockMs = this.#link.longestWaitMs;
-    const reply = await result(this.#link.wait(this.#claim(count, blockMs), blockMs));
+    const order = this.#order.next();
+    const reply = await result(this.#link.wait(this.#claim(order, count, blockMs), blockMs));
     this.#claiming = undefined;
-    this.#take(reply, count, sentMs, epoch, false);
+    this.#take(order, reply, count, sentMs, epoch, false);
     this.shared.changed();
   }
 
@@ -193,22 +202,24 @@ export class Pump<T> {
     this.#link.endWait().catch((error: unknown) => this.#trouble(asError(error), epoch));
   }
 
-  #claim(count: number, blockMs?: number): ReturnType<typeof wire.claim> {
+  #claim(order: readonly (readonly string[])[], count: number, blockMs?: number): ReturnType<typeof wire.claim> {
     // The shards of a queue take turns to be the first.
     const turn = this.#claims++;
-    const keys = this.queues.flatMap((shards) => [...shards.slice(turn % shards.length), ...shards.slice(0, turn % shards.length)]);
+    const keys = order.flatMap((shards) => [...shards.slice(turn % shards.length), ...shards.slice(0, turn % shards.length)]);
     const claim = { keys, leaseMs: this.shared.leaseMs, count, worker: this.shared.name };
     return wire.claim(blockMs === undefined ? claim : { ...claim, blockMs });
   }
 
-  #take(reply: Reply | Error, count: number, sinceMs: number, epoch: number, isShared = true): void {
+  #take(order: readonly (readonly string[])[], reply: Reply | Error, count: number, sinceMs: number, epoch: number, isShared = true): void {
     const jobs = reply instanceof Error ? reply : read(() => (reply === null ? [] : wire.claimed(reply)));
     if (jobs instanceof Error) return this.#trouble(jobs, epoch, isShared);
     this.#troubles = 0;
     this.#drainedMs = performance.now();
     this.isDrained = jobs.length < count;
+    this.#order.claimed(order, jobs.map(({ key }) => order.find((keys) => keys.includes(key)) ?? []), !this.isDrained);
     for (const claimed of jobs) {
-      if (this.shared.phase() === "working" && this.shared.room() > 0) this.shared.holding.start(claimed, sinceMs);
+      if (this.chores.isUsedUp(claimed)) this.shared.holding.giveUp(claimed);
+      else if (this.shared.phase() === "working" && this.shared.room() > 0) this.shared.holding.start(claimed, sinceMs);
       else {
         // Other pumps have used the slots.
         this.isDrained = false;
@@ -353,14 +364,6 @@ export class Pump<T> {
 const reconnectMs = (troubles: number): number => Math.min(3000, 100 * 2 ** Math.min(troubles - 1, 10)) * (1 - Math.random() / 3);
 
 const result = <R>(promise: Promise<R>): Promise<R | Error> => promise.catch(asError);
-
-function read<R>(parse: () => R): R | Error {
-  try {
-    return parse();
-  } catch (thrown) {
-    return asError(thrown);
-  }
-}
 
 /** Returns whether ZQ.GET shows a dead letter. If ZQ.GET failed, returns false. */
 const isDead = (reply: Reply | Error | undefined): boolean =>

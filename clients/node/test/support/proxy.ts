@@ -6,6 +6,8 @@ import type { Test } from "./server.js";
 export class Proxy {
   /** The reply to the next command that contains this text is lost, with its connection. */
   loseReplyTo: string | undefined;
+  /** Whether the next lost reply is sent to its half. */
+  halves = false;
   /** How many replies were lost. */
   lost = 0;
   /** The next command that contains the first text gets the second text as its reply, and does not reach the server. */
@@ -13,6 +15,8 @@ export class Proxy {
   /** Whether the proxy stops all data in both directions. The connections stay open. */
   isPartitioned = false;
   readonly url: string;
+  /** Resets all connections: their peers get RST instead of FIN. */
+  reset: () => void = () => undefined;
 
   private constructor(
     readonly port: number,
@@ -55,7 +59,9 @@ export class Proxy {
         if (proxy?.isPartitioned) return;
         if (!isDoomed) return void client.write(data);
         if (proxy) proxy.lost += 1;
-        client.destroy();
+        if (!proxy?.halves) return void client.destroy();
+        proxy.halves = false;
+        client.end(data.subarray(0, data.length / 2));
       });
     });
     await new Promise<void>((resolve) => listener.listen(0, "127.0.0.1", resolve));
@@ -66,6 +72,9 @@ export class Proxy {
     const address = listener.address();
     if (!address || typeof address === "string") throw new Error("no port");
     proxy = new Proxy(address.port, target);
+    proxy.reset = () => {
+      for (const socket of sockets) socket.resetAndDestroy();
+    };
     return proxy;
   }
 }

@@ -22,14 +22,14 @@ from ._deciding import check_all as _check_all
 from ._job import Event, Job
 from ._limits import Algorithm, Check, Checks, LimiterCalls, OnError, Policy
 from ._patience import once, patient
-from ._queues import BoundQueue, Group, JobInfo, Lease, Listed, QueueCalls
+from ._queues import BoundQueue, Group, JobInfo, Lease, Listed, QueueCalls, Stats
 from ._queues import queues as _queues
 from ._run import Bound, Client, blocking, drive, run, run_all
 from ._sets import ExpiringSetCalls
 from ._telemetry import pushing, silent
 from ._time import Duration, Instant, milliseconds
 from ._worker import Worker
-from .errors import CostTooHigh, Discard, LeaseLost, Retry
+from .errors import CostTooHigh, Discard, LeaseLost, OutcomeUnknown, Retry
 
 __all__ = [
     "Board",
@@ -51,9 +51,11 @@ __all__ = [
     "LeaseLost",
     "Limiter",
     "Listed",
+    "OutcomeUnknown",
     "Policy",
     "Queue",
     "Retry",
+    "Stats",
     "Undecodable",
     "Worker",
     "check_all",

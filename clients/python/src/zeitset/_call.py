@@ -8,6 +8,11 @@ from typing import Any, Generic, TypeVar, Union
 
 T = TypeVar("T")
 Word = Union[str, bytes, int, float]
+_ONCE = frozenset(
+    "ZRL.CHECK ZRL.MCHECK ZRL.REFUND DEL EVAL ZEXP.ADD ZEXP.EXPIRE ZEXP.PERSIST ZEXP.REM ZEXP.POP"
+    " ZLB.SET ZLB.INCR ZLB.REM ZLB.REMRANGE ZLB.MERGE ZLB.CLEAR ZQ.CANCEL ZQ.RESCHEDULE ZQ.REDRIVE ZQ.CLEAN ZQ.HOLD".split()
+)
+"""The commands that are sent at most once: a second one would change something else, or get another reply."""
 
 
 @dataclass(frozen=True)
@@ -19,6 +24,22 @@ class Call(Generic[T]):
     parse: Callable[[Any], T]
     recover: Callable[[BaseException], T] | None = None
     """Returns the result of a call that failed because Redis is away. None: the error is raised."""
+
+    @property
+    def name(self) -> str:
+        return str(self.args[0])
+
+    @property
+    def only_once(self) -> bool:
+        """Whether the command is sent at most once. If its reply gets lost, the library raises OutcomeUnknown."""
+        return self.args[0] in _ONCE
+
+    @property
+    def words(self) -> tuple[Word, ...]:
+        """Returns `args` as they are sent. Text becomes bytes here, so that text which has no bytes (a lone surrogate) is
+        an error of the caller, and not of the connection."""
+        name, *others = self.args
+        return (name, *(encoded(word) if isinstance(word, str) else word for word in others))
 
 
 def text(value: Any) -> str:

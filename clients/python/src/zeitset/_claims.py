@@ -1,4 +1,4 @@
-"""The calls by which the workers of dramatiq and taskiq claim jobs. `Worker` has its own, faster code."""
+"""The calls by which the workers of Celery, dramatiq and taskiq claim jobs. `Worker` has its own, faster code."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from ._call import Call, Word, encoded, flag, text
 from ._job import error_text
 from ._time import Duration, milliseconds
-from .errors import unexpected
+from .errors import boundary
 
 
 @dataclass(frozen=True)
@@ -17,6 +17,7 @@ class Claimed:
     id: str
     token: int
     payload: bytes
+    attempt: int = 1
 
 
 class Claims:
@@ -42,6 +43,15 @@ class Claims:
         """Returns a job to the queue, so that another worker gets it at once. The attempt does not count."""
         return Call(("ZQ.NACK", job.queue, encoded(job.id), job.token, "DELAY", 0, "FREE"), flag)
 
+    def later(self, job: Claimed, wait_ms: int, error: BaseException) -> Call[bool]:
+        """Returns a job to the queue, due after a wait. The attempt counts."""
+        args: tuple[Word, ...] = ("ZQ.NACK", job.queue, encoded(job.id), job.token, "DELAY", f"{wait_ms}ms")
+        return Call((*args, "ERROR", error_text(error)), flag)
+
+    def retry(self, job: Claimed) -> Call[bool]:
+        """Returns a job to the queue after a failed attempt. The queue's BACKOFF applies."""
+        return Call(("ZQ.NACK", job.queue, encoded(job.id), job.token), flag)
+
     def bury(self, job: Claimed, error: BaseException | None) -> Call[bool]:
         """Makes a job a dead letter."""
         why: tuple[Word, ...] = () if error is None else ("ERROR", error_text(error))
@@ -63,5 +73,5 @@ class Claims:
 
 
 def _claimed(reply: Any) -> list[Claimed]:
-    with unexpected("ZQ.CLAIM", reply):
-        return [Claimed(text(row[0]), text(row[1]), int(row[2]), row[5]) for row in reply or ()]
+    with boundary("ZQ.CLAIM"):
+        return [Claimed(text(row[0]), text(row[1]), int(row[2]), row[5], int(row[3])) for row in reply or ()]

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from time import monotonic
 
 from ._call import Word
-from ._handlers import NotRun
 from ._job import Event, EventKind, Job, Outcome, error_text
 from ._report import Outbox
 from ._upkeep import Upkeep
@@ -18,6 +17,8 @@ from .errors import Discard, LeaseLost, Retry
 log = logging.getLogger("zeitset")
 
 _AT_ONCE: tuple[Word, ...] = ("DELAY", 0, "FREE")
+_LONGEST_MS = 2**52
+"""The server refuses a due time beyond 2^53 ms. A job with such a delay would not be reported."""
 
 
 class Endings:
@@ -38,14 +39,15 @@ class Endings:
         elif job.lost:
             if error is not None and not is_cancelled and not isinstance(error, LeaseLost):
                 log.warning("%r was lost, and then its handler raised", job, exc_info=error)
-        elif job.stopping or isinstance(error, (KeyboardInterrupt, NotRun)) or (is_cancelled and hurried):
+        elif job.stopping or (is_cancelled and hurried):
             self.release(job)
         elif isinstance(error, Discard):
             self.finish(job, "discarded", error)
         elif isinstance(error, Retry):
-            delay: tuple[Word, ...] = self._delay(job) if error.after_ms is None else ("DELAY", f"{error.after_ms}ms")
+            after_ms = None if error.after_ms is None else min(error.after_ms, _LONGEST_MS)
+            delay: tuple[Word, ...] = self._delay(job) if after_ms is None else ("DELAY", f"{after_ms}ms")
             free = ("FREE",) if error.free else ()
-            hold = ("HOLD", f"{error.after_ms}ms") if error.hold and error.after_ms else ()
+            hold = ("HOLD", f"{after_ms}ms") if error.hold and after_ms else ()
             self._report(job, "retried", error, (*delay, *free, *hold, "ERROR", error_text(error)))
         else:
             self.finish(job, "completed" if error is None else "failed", error)
@@ -73,7 +75,7 @@ class Endings:
             return ()
         first, longest = self._backoff_ms
         wait = min(longest, first * 2 ** min(job.attempt - 1, 40))
-        return ("DELAY", f"{int(wait * random.uniform(1.0, 1.25))}ms")
+        return ("DELAY", f"{min(int(wait * random.uniform(1.0, 1.25)), _LONGEST_MS)}ms")
 
     def _report(
         self,

@@ -34,8 +34,7 @@ def checked(handler: Handler) -> Handler:
 
 
 class NotRun(TypeError):
-    """The handler returned a generator, so its code has not run. The worker stops, because no other job would run
-    either."""
+    """The handler returned a generator, so its code has not run."""
 
 
 class Handlers:
@@ -56,7 +55,9 @@ class Handlers:
         else:
             future: asyncio.Future[Any] = self._loop.create_future()
             self._calls.put((copy_context(), handler, job, future))
-            result = await future
+            result, error = await future
+            if error is not None:
+                raise error
         if isinstance(result, concurrent.futures.Future):
             result = asyncio.wrap_future(result)
         while inspect.isawaitable(result):  # for example the coroutine of `lambda job: send(job)`
@@ -85,11 +86,5 @@ class Handlers:
 
 
 def settle(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
-    if future.done():
-        return
-    if error is None:
-        future.set_result(result)
-    elif isinstance(error, StopIteration):  # a future refuses this exception
-        future.set_exception(RuntimeError("the handler raised StopIteration"))
-    else:
-        future.set_exception(error)
+    if not future.done():
+        future.set_result((result, error))  # `set_exception` would refuse StopIteration

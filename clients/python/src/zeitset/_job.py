@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ._call import Call, Word
-from .errors import LeaseLost
+from .errors import LeaseLost, described
 
 EventKind = Literal[
     "claimed", "completed", "failed", "retried", "discarded", "dead", "lost", "released", "stale",
@@ -89,6 +89,8 @@ class Job:
         The server carries out `call` even if the ACK is too late. So give a chained push an id, which prevents a second
         job.
         """
+        if not all(isinstance(word, (str, bytes, int, float)) and not isinstance(word, bool) for word in call.words):
+            raise TypeError(f"a word of a command is text, bytes or a number: {call.args!r}")
         self._chained.append(call)
 
     def __repr__(self) -> str:
@@ -115,5 +117,4 @@ class Outcome:
 
 def error_text(error: BaseException) -> bytes:
     """Returns the first 1,024 bytes of `Type: message`. Does not cut within a character."""
-    message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    return message.encode("utf-8", "replace")[:1024].decode("utf-8", "ignore").encode()
+    return described(error).encode("utf-8", "replace")[:1024].decode("utf-8", "ignore").encode()

@@ -11,7 +11,7 @@ from ._call import Word, encoded
 from ._job import Job
 from ._link import Backoff, Link
 from ._report import Outbox
-from .errors import is_away, unexpected
+from .errors import boundary, is_away
 
 
 class Leases:
@@ -72,7 +72,7 @@ class Leases:
 def _deadlines(jobs: list[Job], reply: Any) -> list[tuple[Job, int | None]]:
     if isinstance(reply, Exception):
         raise reply
-    with unexpected("ZQ.EXTEND", reply):
+    with boundary("ZQ.EXTEND"):
         if not isinstance(reply, list):
             raise TypeError("not an array")
         return [(job, None if each is None else int(each)) for job, each in zip(jobs, reply, strict=True)]

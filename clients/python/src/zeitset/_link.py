@@ -20,10 +20,10 @@ from typing import Any
 import redis.asyncio as aredis
 from redis import Connection, SSLConnection, UnixDomainSocketConnection
 from redis.crc import key_slot
-from redis.exceptions import ConnectionError, InvalidResponse, RedisError, ResponseError, TimeoutError
+from redis.exceptions import ConnectionError, RedisError, ResponseError, TimeoutError
 
 from ._call import Word, encoded
-from .errors import is_away, unexpected
+from .errors import boundary, is_away
 
 if sys.version_info >= (3, 11):
     from asyncio import timeout as _timeout
@@ -76,21 +76,23 @@ class Node:
         # In RESP2, the server sends no push messages.
         connection = self._class(**self.settings, socket_timeout=None, protocol=2, decode_responses=False)
         try:
-            async with within(timeout):
-                await connection.connect()
+            with boundary("connecting"):
+                async with within(timeout):
+                    await connection.connect()
         except BaseException:
-            await connection.disconnect(nowait=True)
+            await _close(connection)
             raise
         return connection
 
     async def ask(self, *words: Word) -> Any:
         connection = await self.open(_ASKING)
         try:
-            async with within(_ASKING):
-                await connection.send_command(*words)
-                (reply,) = await _replies(connection, 1)
+            with boundary(str(words[0])):
+                async with within(_ASKING):
+                    await connection.send_command(*words)
+                    (reply,) = await _replies(connection, 1)
         finally:
-            await connection.disconnect(nowait=True)
+            await _close(connection)
         if isinstance(reply, Exception):
             raise reply
         return reply
@@ -152,13 +154,13 @@ class Place:
 
     async def _of_service(self, sentinel: Node) -> Node | None:
         found = await sentinel.ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._service)
-        with unexpected("an address", found):
+        with boundary("an address"):
             return None if found is None else self._node.at(found[0], int(found[1]))
 
     async def _of_slot(self, node: Node) -> Node | None:
         """Asks a node for the primary of the slot. Remembers all nodes of the reply."""
         ranges = await node.ask("CLUSTER", "SLOTS")
-        with unexpected("slots", ranges):
+        with boundary("slots"):
             # A node that does not know its own address replies with an empty address.
             addresses = [(_text(each[0]) or node.settings["host"], each[1]) for row in ranges for each in row[2:]]
             known = [(other.settings["host"], other.settings["port"]) for other in self._nodes]
@@ -186,14 +188,14 @@ class Link:
                 return False
             connection = await self._place.connect(self._timeout)
             try:
-                async with within(self._timeout):
-                    await connection.send_command("CLIENT", "ID")
-                    (reply,) = await _replies(connection, 1)
-                refused = isinstance(reply, ResponseError)  # the user has no permission for CLIENT ID
-                with unexpected("CLIENT ID", reply):
+                with boundary("CLIENT ID"):
+                    async with within(self._timeout):
+                        await connection.send_command("CLIENT", "ID")
+                        (reply,) = await _replies(connection, 1)
+                    refused = isinstance(reply, ResponseError)  # the user has no permission for CLIENT ID
                     self.client_id = None if refused else int(reply)
             except BaseException:
-                await connection.disconnect(nowait=True)
+                await _close(connection)
                 raise
             self._connection = connection
             return True
@@ -211,6 +213,8 @@ class Link:
         `early` with the other replies.
         """
         commands = list(commands)
+        if not commands:
+            return []
         await self.open()
         async with self._lock:
             connection = self._connection
@@ -218,14 +222,18 @@ class Link:
                 raise ConnectionError("closed by an earlier request")
             try:
                 soon = len(commands) if patience is None else len(commands) - 1
-                async with within(self._timeout):
-                    await connection.send_packed_command(connection.pack_commands(commands), check_health=False)
-                    replies = await _replies(connection, soon)
+                packed = connection.pack_commands(commands)
+                name = str(commands[-1][0])
+                with boundary(name):
+                    async with within(self._timeout):
+                        await connection.send_packed_command(packed, check_health=False)
+                        replies = await _replies(connection, soon)
                 if early is not None:
                     early(list(replies))
                 if patience is not None:
-                    async with within(patience):
-                        replies += await _replies(connection, 1)
+                    with boundary(name):
+                        async with within(patience):
+                            replies += await _replies(connection, 1)
                 return replies
             except BaseException:
                 await self._drop()
@@ -240,7 +248,7 @@ class Link:
     async def _drop(self) -> None:
         connection, self._connection, self.client_id = self._connection, None, None
         if connection is not None:
-            await connection.disconnect(nowait=True)
+            await _close(connection)
 
 
 class Backoff:
@@ -265,13 +273,16 @@ async def _replies(connection: Any, count: int) -> list[Any]:
             replies.append(await connection.read_response())
         except ResponseError as error:
             replies.append(error)
-        except InvalidResponse as error:
-            raise ConnectionError(f"not a reply of Redis: {error}") from error
-        except (RedisError, OSError, asyncio.TimeoutError):
-            raise
-        except Exception as error:  # for example an invalid length
-            raise ConnectionError(f"not a reply of Redis: {error!r}") from error
     return replies
+
+
+async def _close(connection: Any) -> None:
+    """Closes a connection. Its error is of no interest: the connection is not used again."""
+    try:
+        with boundary("closing"):
+            await connection.disconnect(nowait=True)
+    except RedisError:
+        pass
 
 
 def _text(value: Any) -> str:

@@ -1,5 +1,4 @@
-"""Limits the time of a call, even if the caller's client has longer time limits or retries commands. `_Cluster` may
-pass a command to the caller's client. In this case, the limits of that client apply."""
+"""Limits the time of a call, even if the caller's client has longer time limits or retries commands."""
 
 from __future__ import annotations
 
@@ -11,39 +10,46 @@ from weakref import WeakKeyDictionary
 import redis
 import redis.asyncio as aredis
 from redis.backoff import NoBackoff
-from redis.exceptions import AskError, ClusterDownError, ConnectionError, MovedError, RedisError, TryAgainError
+from redis.exceptions import RedisError
 from redis.retry import Retry
 from redis.sentinel import SentinelConnectionPool
 
+from ._call import text
 from ._link import Link, Place, kept, within
+from ._once import asend_once, cluster_once
+from .errors import is_reply
 
 _own: WeakKeyDictionary[Any, dict[float, Any]] = WeakKeyDictionary()
 _refreshing = Lock()
 
 
 def patient(client: Any, seconds: float) -> Any:
-    """Returns a client whose `execute_command` takes at most `seconds`."""
+    """Returns a client whose commands take at most `seconds`, and are sent only once."""
     if isinstance(client, (aredis.Redis, aredis.RedisCluster)):
         return _Awaiting(client, seconds)
     return _Cluster(client, seconds) if isinstance(client, redis.RedisCluster) else _twin(client, seconds)
 
 
 def once(client: Any, seconds: float) -> Any:
-    """Returns a client whose `execute_command` takes at most `seconds`, and sends no command twice. A second REFUND
-    could refund units that another call took."""
+    """Returns a client like that of `patient`, for commands that are sent when an event loop or a process ends. Its
+    connection is not the caller's."""
     if isinstance(client, (aredis.Redis, aredis.RedisCluster)):
         return _AwaitingOnce(client, seconds)
-    return _Cluster(client, seconds, repeats=False) if isinstance(client, redis.RedisCluster) else _twin(client, seconds)
+    return patient(client, seconds)
 
 
 class _Awaiting:
     def __init__(self, client: Any, seconds: float) -> None:
         self._client = client
         self._seconds = seconds
+        self.connection_pool = getattr(client, "connection_pool", None)
 
-    async def execute_command(self, *args: Any, **options: Any) -> Any:
+    async def execute_once(self, *args: Any) -> Any:
         async with within(self._seconds):
-            return await self._client.execute_command(*args, **options)
+            return await asend_once(self._client, args)
+
+    async def execute_command(self, *args: Any, **_: Any) -> Any:
+        return await self.execute_once(*args)
 
 
 class _AwaitingOnce:
@@ -56,10 +62,10 @@ class _AwaitingOnce:
         self._link: Link | None = None
         self._process = os.getpid()
 
-    async def execute_command(self, *args: Any, **_: Any) -> Any:
+    async def execute_once(self, *args: Any) -> Any:
         if self._link is None or self._process != os.getpid():  # after a fork, the connection belongs to the parent process
             self._process = os.getpid()
-            self._link = Link(Place(self._client, args[1]), self._seconds)
+            self._link = Link(Place(self._client, text(args[1])), self._seconds)
         (reply,) = await self._link.request([args])
         if isinstance(reply, Exception) or isinstance(self._client, aredis.RedisCluster):
             await self.close()
@@ -74,30 +80,22 @@ class _AwaitingOnce:
 
 
 class _Cluster:
-    """Sends commands to the nodes of their keys. With `repeats`, the cluster client sends a command again after MOVED,
-    ASK, TRYAGAIN or CLUSTERDOWN."""
+    """Sends commands to the nodes of their keys."""
 
-    def __init__(self, client: Any, seconds: float, *, repeats: bool = True) -> None:
+    def __init__(self, client: Any, seconds: float) -> None:
         self._client = client
         self._seconds = seconds
-        self._repeats = repeats
 
-    def execute_command(self, *args: Any, **options: Any) -> Any:
-        key = args[2] if args[0] == "ZRL.MCHECK" else args[1]
-        node = self._client.get_node_from_key(key)
-        if node is None or node.redis_connection is None:
-            if not self._repeats:
-                raise ConnectionError("no connection to the node of the key")
-            return self._client.execute_command(*args, **options)
+    def execute_once(self, *args: Any) -> Any:
         try:
-            return _twin(node.redis_connection, self._seconds).execute_command(*args, **options)
-        except (MovedError, AskError, TryAgainError, ClusterDownError):
-            if not self._repeats:
-                raise
-            return self._client.execute_command(*args, **options)
-        except (RedisError, OSError):
-            Thread(target=self._look_again, daemon=True).start()
+            return cluster_once(self._client, args, lambda node: _twin(node, self._seconds))
+        except (RedisError, OSError) as error:
+            if not is_reply(error):
+                Thread(target=self._look_again, daemon=True).start()
             raise
+
+    def execute_command(self, *args: Any, **_: Any) -> Any:
+        return self.execute_once(*args)
 
     def _look_again(self) -> None:
         """Reloads the slots, because another node may serve the key now. Runs in a thread, because the reload may take

@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import wraps
 from heapq import merge
-from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, cast
 
 from ._call import Call, encoded
 from ._deciding import Steps
-from ._queues import Group, JobInfo, Listed, QueueCalls, State
+from ._queues import Group, JobInfo, Listed, QueueCalls, State, Stats
 from ._time import Duration, Instant
 
 P = ParamSpec("P")
@@ -117,16 +117,16 @@ def _sum_of_groups(one: Group, other: Group) -> Group:
     return Group(one.name, one.ready + other.ready, one.delayed + other.delayed, one.claimed + other.claimed, until)
 
 
-def _sum_of_stats(shards: list[dict[str, Any] | None]) -> dict[str, Any] | None:
-    stats = [each for each in shards if each is not None]
-    if len(stats) < 2:
-        return stats[0] if stats else None
-    total = dict(stats[0])
+def _sum_of_stats(shards: list[Stats | None]) -> Stats | None:
+    stats: list[Any] = [each for each in shards if each is not None]
+    if not stats:
+        return None
+    total: Any = dict(stats[0])
     figures = list(total)[: list(total).index(_SETTINGS)]
     for name in figures:
         values = [each[name] for each in stats if each[name] is not None]
         total[name] = min(values, default=None) if name == "oldest_ready_ms" else sum(values)
-    return total
+    return cast("Stats", total)
 
 
 stats = _everywhere(QueueCalls.stats, _sum_of_stats)

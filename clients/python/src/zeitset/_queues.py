@@ -6,7 +6,7 @@ from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
 from secrets import token_urlsafe
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypedDict, TypeVar, cast
 
 from ._call import Call, Word, encoded, flag, mapping, nothing, optional_text, text, texts
 from ._codec import CodecName, codec, decoded, headed
@@ -69,6 +69,48 @@ class Group:
     claimed: int
     held_until_ms: int | None
     """Until when no job of the group is claimed (`hold`). None: the group is not held."""
+
+
+class Stats(TypedDict):
+    """The fields of ZQ.STATS: jobs in each state, counters, and settings. A newer server may have more fields."""
+
+    ready: int
+    delayed: int
+    claimed: int
+    dead: int
+    groups: int
+    oldest_ready_ms: int | None
+    pushed: int
+    claimed_total: int
+    acked: int
+    nacked: int
+    cancelled: int
+    redriven: int
+    expired_leases: int
+    replaced: int
+    recurred: int
+    missed: int
+    cleaned: int
+    dropped: int
+    revoked: int
+    late: int
+    expired: int
+    max_attempts: int
+    backoff_base_ms: int
+    backoff_max_ms: int
+    aging_ms: int
+    maxlen: int
+    concurrency: int
+    rate_limit: int
+    rate_window_ms: int
+    groupconcurrency: int
+    grouprate_limit: int
+    grouprate_window_ms: int
+    ordered: Literal["yes", "no"]
+    paused: Literal["yes", "no"]
+    jitter: int
+    deadlen: int
+    deadttl_ms: int
 
 
 class QueueCalls:
@@ -243,7 +285,7 @@ class QueueCalls:
         key = self.shard_of("", group).key if group else self.key
         return Call(("ZQ.HOLD", key, encoded(group), duration(wait)), flag)
 
-    def stats(self) -> Call[dict[str, Any] | None]:
+    def stats(self) -> Call[Stats | None]:
         """Returns the fields of ZQ.STATS by name. None: the queue does not exist."""
         return Call(("ZQ.STATS", self.key), _figures)
 
@@ -359,5 +401,7 @@ def _plain(name: str, value: Any) -> Any:
     return text(value) if isinstance(value, bytes) and name not in ("payload", "again_payload") else value
 
 
-def _figures(reply: Any) -> dict[str, Any] | None:
-    return None if reply is None else {name: _plain(name, value) for name, value in mapping(reply).items()}
+def _figures(reply: Any) -> Stats | None:
+    if reply is None:
+        return None
+    return cast("Stats", {name: _plain(name, value) for name, value in mapping(reply).items()})

@@ -13,7 +13,7 @@ from redis.exceptions import ClusterCrossSlotError, ResponseError
 from ._call import Word, encoded, mapping
 from ._job import Event, Job, Outcome, error_text
 from ._link import Link
-from .errors import is_away, slot_elsewhere, unexpected
+from .errors import boundary, is_away, slot_elsewhere
 
 Commands = list[tuple[Word, ...]]
 Delay = Callable[[Job], tuple[Word, ...]]
@@ -57,7 +57,7 @@ class Outbox:
     def settle(self, outcomes: list[Outcome], replies: list[Any]) -> None:
         """Reads the replies, and empties `outcomes`. If an error prevented the server from taking an outcome, raises
         that error."""
-        with unexpected("ZQ.ACK", replies):
+        with boundary("ZQ.ACK"):
             again, events, problem = read_replies(outcomes, replies, self._delay)
         for outcome in outcomes:
             self._unconfirmed.pop(outcome.job, None)

@@ -14,12 +14,14 @@ from threading import Event
 from time import sleep
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
+from redis.exceptions import RedisError
 from redis.exceptions import TimeoutError as NoReply
 
 from ._call import Call
 from ._deciding import Step, Steps
 from ._link import within
-from .errors import is_away
+from ._once import asend_once, send_once
+from .errors import OutcomeUnknown, boundary, is_away, is_reply
 
 C = TypeVar("C")
 P = ParamSpec("P")
@@ -43,21 +45,48 @@ class Bound(Generic[C]):
 
 
 def run(client: Client, call: Call[T]) -> T:
+    words = call.words
     try:
-        return call.parse(client.execute_command(*call.args, NEVER_DECODE=True))
+        with boundary(call.name):
+            reply = send_once(client, words) if call.only_once else client.execute_command(*words, NEVER_DECODE=True)
+        return _decoded(call, reply)
     except Exception as error:
+        if _is_fault(error) and (pool := getattr(client, "connection_pool", None)) is not None:
+            pool.disconnect(inuse_connections=False)
         if call.recover is None or not is_away(error):
             raise
         return call.recover(error)
 
 
 async def arun(client: Client, call: Call[T]) -> T:
+    words = call.words
     try:
-        return call.parse(await client.execute_command(*call.args, NEVER_DECODE=True))
+        with boundary(call.name):
+            sent = asend_once(client, words) if call.only_once else client.execute_command(*words, NEVER_DECODE=True)
+            reply = await sent
+        return _decoded(call, reply)
     except Exception as error:
+        if _is_fault(error) and (pool := getattr(client, "connection_pool", None)) is not None:
+            with boundary("closing"):
+                await pool.disconnect(inuse_connections=False)
         if call.recover is None or not is_away(error):
             raise
         return call.recover(error)
+
+
+def _is_fault(error: Exception) -> bool:
+    """Whether the replies on a connection may no longer belong to their commands. If so, `run` closes idle connections."""
+    return isinstance(error, RedisError) and is_away(error) and not is_reply(error)
+
+
+def _decoded(call: Call[T], reply: Any) -> T:
+    try:
+        with boundary(call.name):
+            return call.parse(reply)
+    except RedisError as error:
+        if call.only_once:
+            raise OutcomeUnknown(str(error)) from error
+        raise
 
 
 def drive(client: Client, steps: Steps[T]) -> T:
@@ -116,22 +145,26 @@ async def adrive(client: Client, steps: Steps[T]) -> T:
 
 
 def run_all(client: Any, calls: list[Call[T]]) -> list[T]:
-    """Sends calls in one pipeline. After all were sent, raises the first error."""
-    if len(calls) == 1:
-        return [run(client, calls[0])]
-    with client.pipeline(**_plain(client)) as pipe:
+    """Sends calls in one pipeline. After all were sent, raises the first error. Sends calls that are sent at most once
+    one after the other, because the pipelines of redis-py repeat them."""
+    if len(calls) == 1 or any(call.only_once for call in calls):
+        return [run(client, call) for call in calls]
+    with boundary("a pipeline"), client.pipeline(**_plain(client)) as pipe:
         for call in calls:
-            pipe.execute_command(*call.args, NEVER_DECODE=True)
-        return _read(calls, pipe.execute(raise_on_error=False) if calls else [])
+            pipe.execute_command(*call.words, NEVER_DECODE=True)
+        replies = pipe.execute(raise_on_error=False) if calls else []
+    return _read(calls, replies)
 
 
 async def arun_all(client: Any, calls: list[Call[T]]) -> list[T]:
-    if len(calls) == 1:
-        return [await arun(client, calls[0])]
-    async with client.pipeline(**_plain(client)) as pipe:
-        for call in calls:
-            pipe.execute_command(*call.args, NEVER_DECODE=True)
-        return _read(calls, await pipe.execute(raise_on_error=False) if calls else [])
+    if len(calls) == 1 or any(call.only_once for call in calls):
+        return [await arun(client, call) for call in calls]
+    with boundary("a pipeline"):
+        async with client.pipeline(**_plain(client)) as pipe:
+            for call in calls:
+                pipe.execute_command(*call.words, NEVER_DECODE=True)
+            replies = await pipe.execute(raise_on_error=False) if calls else []
+    return _read(calls, replies)
 
 
 def _plain(client: Any) -> dict[str, bool]:
@@ -142,7 +175,8 @@ def _read(calls: list[Call[T]], replies: list[Any]) -> list[T]:
     for reply in replies:
         if isinstance(reply, Exception):
             raise reply
-    return [call.parse(reply) for call, reply in zip(calls, replies)]
+    with boundary("a pipeline"):
+        return [_decoded(call, reply) for call, reply in zip(calls, replies, strict=True)]
 
 
 def blocking(build: Callable[Concatenate[C, P], Call[T] | Steps[T]]) -> Callable[Concatenate[Bound[C], P], T]:

@@ -20,10 +20,11 @@ from ._endings import Endings
 from ._job import Job
 from ._leases import Leases
 from ._link import Backoff, Link, Place
+from ._order import Order
 from ._report import commands_of
 from ._slots import Turn
 from ._upkeep import Upkeep
-from .errors import is_away, is_refused, unexpected
+from .errors import boundary, is_away, is_refused
 
 if TYPE_CHECKING:
     from ._worker import Worker
@@ -36,8 +37,9 @@ class Source:
     def __init__(self, worker: Worker, place: Place, queues: list[list[str]], upkeep: Upkeep, endings: Endings) -> None:
         self._worker = worker
         self._slots = worker._slots
-        self._queues = queues
-        """The keys of each queue."""
+        names = [worker._queue_of[keys[0]] for keys in queues]
+        self._keys_of = dict(zip(names, queues))
+        self._order = Order(names, worker._weights)
         self._turns = count()
         self.upkeep = upkeep
         self.endings = endings
@@ -116,7 +118,8 @@ class Source:
         outcomes = self._outbox.take()
         block_ms = worker._block_ms if turn.waits and not worker._burst else 0
         waits: tuple[Word, ...] = ("BLOCK", f"{block_ms}ms") if block_ms else ()
-        keys = self._keys()
+        order = self._order.next()
+        keys = self._keys(order)
         lease: tuple[Word, ...] = ("LEASE", f"{worker._lease_ms}ms", "COUNT", turn.count)
         claim: tuple[Word, ...] = ("ZQ.CLAIM", len(keys), *keys, *lease, *waits, "AS", encoded(worker.name)[:255])
         if block_ms:
@@ -137,11 +140,13 @@ class Source:
             self._replied.set()
         if isinstance(claimed, Exception):
             raise claimed
-        with unexpected("ZQ.CLAIM", claimed):
-            return [
+        with boundary("ZQ.CLAIM"):
+            jobs = [
                 Job(worker._queue_of[text(key)], text(id), int(token), int(attempt), int(deadline), raw, text(key))
                 for key, id, token, attempt, deadline, raw in claimed
             ]
+        self._order.claimed(order, (job.queue for job in jobs), len(jobs) >= turn.count)
+        return jobs
 
     def _start(self, jobs: list[Job], asked: float) -> None:
         for job in jobs:
@@ -152,11 +157,11 @@ class Source:
                 self.endings.release(job)
                 self._eager = True
 
-    def _keys(self) -> list[str]:
-        """Returns the keys for the next claim, in the order in which the worker names its queues. The shards of a
-        queue take turns to be the first."""
+    def _keys(self, order: list[str]) -> list[str]:
+        """Returns the keys for the next claim. The shards of a queue take turns to be the first."""
         turn = next(self._turns)
-        return [key for keys in self._queues for key in (*keys[turn % len(keys) :], *keys[: turn % len(keys)])]
+        parts = [self._keys_of[queue] for queue in order]
+        return [key for keys in parts for key in (*keys[turn % len(keys) :], *keys[: turn % len(keys)])]
 
     def _park(self) -> None:
         self._slots.parked.add(self._end_claim)

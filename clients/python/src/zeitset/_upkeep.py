@@ -11,7 +11,7 @@ from ._codec import Codec
 from ._cron import Cron
 from ._job import Job
 from ._link import Link
-from .errors import unexpected
+from .errors import boundary
 
 
 class Clock(Protocol):
@@ -43,7 +43,7 @@ class Upkeep:
 
     async def refresh(self, link: Link) -> None:
         stats = await _all(link, [("ZQ.STATS", queue) for queue in self._queues])
-        with unexpected("ZQ.STATS", stats):
+        with boundary("ZQ.STATS"):
             self._backoffs = {
                 queue
                 for queue, reply in zip(self._queues, stats)
@@ -51,7 +51,7 @@ class Upkeep:
             }
         if self._crons:
             (now,) = await _all(link, [("TIME",)])
-            with unexpected("TIME", now):
+            with boundary("TIME"):
                 now_ms = int(now[0]) * 1000 + int(now[1]) // 1000
             await self._push_all(link, now_ms)
 
@@ -64,7 +64,7 @@ class Upkeep:
         for ((queue, name), cron), reply in zip(crons, jobs):
             # Does not move a job that is due now, or that waits for another attempt after a failure.
             due = self._next_ms(cron, now_ms)
-            with unexpected("ZQ.GET", reply):
+            with boundary("ZQ.GET"):
                 job = mapping(reply or ())
                 is_waiting = bool(job) and job["state"] == b"delayed" and job["attempts"] == 0
                 if is_waiting and job["due_ms"] != due:

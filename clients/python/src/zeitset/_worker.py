@@ -6,7 +6,9 @@ import asyncio
 import inspect
 import logging
 import os
+import signal
 import socket
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext, suppress
 from time import monotonic
@@ -15,9 +17,10 @@ from typing import Any, Literal
 from ._codec import CodecName, codec as codec_of, header_of
 from ._cron import Cron, by_key
 from ._endings import Endings
-from ._handlers import Handler, Handlers, NotRun, checked
+from ._handlers import Handler, Handlers, checked
 from ._job import Event, Job
 from ._link import Place, by_slot
+from ._order import checked as checked_weights
 from ._shards import keys_of
 from ._signals import on_signals
 from ._slots import Slots
@@ -38,8 +41,9 @@ class Worker:
     in a thread.
 
     `queues` may be a dictionary of queues and their handlers: `Worker(r, {"mails": send, "reports": make})`. The worker
-    serves the queues in this order, unless a cluster has them in different slots. `shards`: the number of shards of
-    each queue. `lease`: if a worker crashes, its jobs are due again after this time. `grace`: how long handlers may
+    serves the queues in this order, unless a cluster has them in different slots. `weights={"high": 3, "low": 1}`: while
+    both queues have jobs, the worker claims three jobs of the first for each job of the second, instead of serving the
+    queues in their order. `shards`: the number of shards of each queue. `lease`: if a worker crashes, its jobs are due again after this time. `grace`: how long handlers may
     still run after the worker was told to stop. `timeout`: how long a handler may run before its job fails. It
     may also be a function that takes a job and returns this time. `backoff`: the first and the longest wait after a
     failure, for queues without a BACKOFF. `on_start` is called (and awaited) before the first claim, and `on_stop` at
@@ -53,6 +57,7 @@ class Worker:
         handler: Handler | None = None,
         *,
         shards: int | None = None,
+        weights: Mapping[str, float] | None = None,
         concurrency: int = 10,
         lease: Duration = 30,
         grace: Duration = 20,
@@ -74,6 +79,7 @@ class Worker:
         if isinstance(queues, Mapping) != (handler is None):
             raise TypeError("a worker needs queues and a handler, or a dictionary of queues and their handlers")
         of: Mapping[str, Any] = queues if isinstance(queues, Mapping) else dict.fromkeys(self.queues, handler)
+        self._weights = checked_weights(weights, self.queues)
         self._handlers_of = {queue: checked(of[queue]) for queue in self.queues}
         self.concurrency = concurrency
         self.name = name or f"{socket.gethostname()}:{os.getpid()}"
@@ -230,14 +236,17 @@ class Worker:
             error = raised
         if job._timer is not None:
             job._timer.cancel()
+        if monotonic() >= job._expires:  # the handler has blocked the event loop, so `_watch` has not noticed it yet
+            self._lose(job)
         self._slots.drop(job)
         if not self._held:
             self._idle.set()
         if not job._reported:
-            job._source.endings.conclude(job, error, self._hurry.is_set())
-        if isinstance(error, NotRun):
-            self._fail(error)
-        if isinstance(error, KeyboardInterrupt):
+            try:
+                job._source.endings.conclude(job, error, self._hurry.is_set())
+            except Exception as raised:  # a property of the handler's exception has raised
+                job._source.endings.finish(job, "failed", raised)
+        if isinstance(error, KeyboardInterrupt) and _is_interrupt(job):
             self._stop_now()
 
     def _set_timer(self, job: Job) -> None:
@@ -329,6 +338,10 @@ class Worker:
     async def _guarded(self, loop: Any) -> None:
         try:
             await loop
+        except asyncio.CancelledError:
+            if not self._stop.is_set():  # before Python 3.11, nothing tells a fault of the connection from `cancel`
+                self._fail(RuntimeError("a loop of the worker was cancelled"))
+            raise
         except Exception as error:
             self._fail(error)
 
@@ -363,6 +376,13 @@ class Worker:
                 self._on_event(event)
             except Exception:
                 log.exception("on_event failed")
+
+
+def _is_interrupt(job: Job) -> bool:
+    """Whether a KeyboardInterrupt of the handler comes from SIGINT. If the worker or asyncio handles SIGINT, or the
+    handler runs in a thread, the handler itself has raised it."""
+    in_main = job._cancellable and threading.current_thread() is threading.main_thread()
+    return in_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 async def _call(hook: Hook | None) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Union
 
 from . import _web
 from ._limits import headers
-from ._web import CHECKS, PROBLEM, all_of, body_of, key_of, network_of, refusal
+from ._web import CHECKS, PROBLEM, all_of, body_of, client_key, key_of, refusal
 from .asyncio import Check, Checks, Limiter, check_all
 
 Scope = MutableMapping[str, Any]
@@ -19,16 +19,17 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 Who = Union[str, None, Awaitable[Union[str, None]]]
 
 
-def client_network(ipv6: int = 56) -> Callable[[Scope], str]:
+def client_network(ipv6: int = 56, proxies: int = 0) -> Callable[[Scope], str]:
     """Returns a key function. The key is the client's IPv4 address, or the first `ipv6` bits of its IPv6 address,
     because one client may have all addresses of an IPv6 network.
 
-    Behind a proxy, let the server set the address from a header that only your proxy can set.
+    `proxies`: the number of your own proxies, each of which adds an address to X-Forwarded-For. All clients without an
+    address share one key.
     """
 
     def key(scope: Scope) -> str:
-        host: str = (scope.get("client") or ("unknown", 0))[0]
-        return network_of(host, ipv6)
+        headers = [value for name, value in scope.get("headers", ()) if name == b"x-forwarded-for"]
+        return client_key((scope.get("client") or (None,))[0], b",".join(headers).decode("latin1"), proxies, ipv6)
 
     return key
 

@@ -22,7 +22,7 @@ from . import Queue
 from ._call import Call
 from ._claims import Claimed, Claims
 from ._patience import patient
-from ._queues import State
+from ._queues import QueueCalls, State
 from ._run import T, run
 from ._time import Duration
 from .errors import is_away
@@ -35,7 +35,9 @@ class ZeitsetBroker(Broker):
     """Takes a `client`, a `url`, or `parameters` of `redis.Redis`. The Redis key of a queue is `namespace`, ":" and its
     name. If the actor is declared in the process that sends a message, the message has the priority of the actor.
 
-    `lease`: if a worker crashes, its messages are due again after this time.
+    `lease`: if a worker crashes, its messages are due again after this time. `dead_message_ttl`: for how many milliseconds
+    a queue keeps its dead letters, as in dramatiq's broker for Redis. A worker sets it when it starts. None: the queue's
+    own setting stays.
     """
 
     def __init__(
@@ -46,12 +48,14 @@ class ZeitsetBroker(Broker):
         middleware: list[Middleware] | None = None,
         namespace: str = "dramatiq",
         lease: Duration = 30,
+        dead_message_ttl: int | None = 7 * 24 * 3_600_000,
         **parameters: Any,
     ) -> None:
         super().__init__(middleware=middleware)
         self.client: Any = client or (redis.Redis.from_url(url) if url else redis.Redis(**parameters))
         self.namespace = namespace
         self.claims = Claims(lease)
+        self.dead_message_ttl = dead_message_ttl
         self._held: dict[Claimed, None] = {}
         self._lock = Lock()
         self._beating: Event | None = None
@@ -158,6 +162,7 @@ class _Consumer(Consumer):
         self._prefetch = prefetch
         self._timeout = timeout
         self._claimed: list[Claimed] = []
+        self._is_configured = broker.dead_message_ttl is None
         self._out: set[Claimed] = set()
         """The jobs that the worker has received, and has not reported yet."""
         self._freed = Event()
@@ -170,6 +175,7 @@ class _Consumer(Consumer):
             if free < 1:
                 self._freed.wait(self._timeout / 1000)
                 return None
+            self._configure()
             claim = self._broker.claims.claim([self._key], free, self._timeout, self._name)
             self._claimed = self._broker.ask(claim, self._timeout / 1000 + _PATIENCE)
             self._broker.hold(self._claimed)
@@ -183,6 +189,12 @@ class _Consumer(Consumer):
             return None
         self._out.add(job)
         return _Proxy(message, job)
+
+    def _configure(self) -> None:
+        if not self._is_configured:
+            ttl = f"{self._broker.dead_message_ttl}ms"
+            self._broker.ask(QueueCalls(self._key, codec="bytes").configure(deadttl=ttl), _PATIENCE)
+            self._is_configured = True
 
     def ack(self, message: Any) -> None:
         self._tell(message.job, self._broker.claims.ack(message.job))

@@ -1,21 +1,30 @@
-"""The exceptions of the library, and which errors of the server are temporary."""
+"""The exceptions of the library, and the boundary to Redis.
+
+`boundary` surrounds every place that sends a command, reads a reply or decodes it. Only this file decides what an error
+means: whatever is raised within the boundary says that the connection is lost, unless it is a well-formed error reply
+that no new connection would change (`is_away`).
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from redis import exceptions
 
 from ._time import Duration, milliseconds
 
-__all__ = ["CostTooHigh", "Discard", "LeaseLost", "Retry", "is_away", "is_refused", "unexpected"]
+__all__ = ["CostTooHigh", "Discard", "LeaseLost", "OutcomeUnknown", "Retry", "boundary", "described", "is_away", "is_refused"]
 
 
 class CostTooHigh(ValueError):
     """The cost is above the limit, so the call can never succeed."""
+
+
+class OutcomeUnknown(exceptions.ConnectionError, exceptions.TimeoutError):
+    """The reply to a command got lost, so the server may have carried out the command. The library sends a command that
+    changes something only once. Its cause is the error of the connection."""
 
 
 class Retry(Exception):
@@ -44,52 +53,79 @@ class Discard(Exception):
     """Raised by a handler to make the job a dead letter, without further attempts."""
 
 
-# Codes of temporary errors for which some versions of redis-py have no class.
-_PASSING = frozenset(
-    "LOADING READONLY MASTERDOWN UNBLOCKED CLUSTERDOWN TRYAGAIN MOVED ASK NOREPLICAS MISCONF BUSY OOM".split()
-)
 _REFUSING = frozenset("OOM MISCONF NOREPLICAS BUSY".split())
+# Codes of permanent errors. All other codes count as temporary.
+_PERMANENT = frozenset(
+    "WRONGTYPE NOTEXPIRING NOTLIMIT NOBOARD BUSYKEY QUEUEFULL NOPERM NOAUTH WRONGPASS NOPROTO CROSSSLOT EXECABORT".split()
+)
 # The beginnings of permanent ERR texts of the server and the module. Other ERR texts are from a proxy, or from
 # a server that accepts no more clients.
 _MISTAKES = (
     "unknown ", "wrong number ", "syntax error", "invalid ", "value ", "time is ", "the ", "DB index", "numkeys", "a key ",
+    "PRECISION ", "Number of keys ", "worker name ", "job ID ", "AGAIN requires ",
 )  # fmt: skip
-_LASTING = (
+_PERMANENT_CLASSES = (
     exceptions.AuthenticationError,
     exceptions.AuthorizationError,
     exceptions.NoPermissionError,
     exceptions.AuthenticationWrongNumberOfArgsError,
     exceptions.ClusterCrossSlotError,
+    exceptions.DataError,  # redis-py cannot encode an argument, so it has sent nothing
 )
+_REPLIES = (
+    exceptions.ResponseError,
+    exceptions.AuthenticationError,
+    exceptions.AuthorizationError,
+    exceptions.BusyLoadingError,
+)
+_OF_REDIS_PY = (exceptions.RedisError, exceptions.RedisClusterException)
+
+
+@contextmanager
+def boundary(what: str) -> Iterator[None]:
+    """Surrounds code that sends commands, reads replies or decodes them. If the code raises anything but an error of
+    redis-py, raises a ConnectionError in its place, because only a fault of the connection can be the reason."""
+    try:
+        yield
+    except (*_OF_REDIS_PY, KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except asyncio.CancelledError as error:
+        if _is_cancelled():
+            raise
+        raise exceptions.ConnectionError(f"{what}: cancelled") from error
+    except BaseException as error:
+        raise exceptions.ConnectionError(f"{what}: no reply of Redis: {described(error)}") from error
+
+
+def _is_cancelled() -> bool:
+    """Whether the running task is cancelled. Before Python 3.11, a task does not tell: then returns True."""
+    task = asyncio.current_task()
+    return task is None or not hasattr(task, "cancelling") or task.cancelling() > 0
+
+
+def described(error: BaseException) -> str:
+    """Returns `Type: message`, or the type if the error has no message, or one that cannot be read."""
+    try:
+        message = str(error)
+    except BaseException:
+        message = ""
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
+
+
+def is_reply(error: BaseException) -> bool:
+    """Whether the error is an error reply of the server, which has not carried out the command."""
+    return isinstance(error, _REPLIES)
 
 
 def is_away(error: BaseException) -> bool:
-    """Whether Redis is away: no connection, a timeout, or a temporary error."""
-    if isinstance(error, _LASTING):
+    """Whether Redis is away: no connection, a timeout, or a temporary error. `error` comes from within a boundary."""
+    if not isinstance(error, _OF_REDIS_PY) or isinstance(error, _PERMANENT_CLASSES):
         return False
-    if isinstance(
-        error,
-        (
-            exceptions.ConnectionError,
-            exceptions.TimeoutError,
-            exceptions.InvalidResponse,
-            exceptions.ReadOnlyError,
-            exceptions.ClusterError,
-            exceptions.TryAgainError,
-            exceptions.AskError,
-            exceptions.OutOfMemoryError,
-            exceptions.RedisClusterException,
-            OSError,
-            EOFError,
-            asyncio.TimeoutError,  # not an OSError before Python 3.11
-        ),
-    ):
-        return True
     if not isinstance(error, exceptions.ResponseError):
-        return False
+        return True
     code, _, rest = str(error).partition(" ")
-    if code.isupper() and code != "ERR":
-        return code in _PASSING
+    if code.isupper() and code not in ("ERR", "PRECISION", "AGAIN", "DB"):
+        return code not in _PERMANENT
     # redis-py removes ERR from the text.
     return not (rest if code == "ERR" else str(error)).startswith(_MISTAKES)
 
@@ -104,14 +140,6 @@ def slot_elsewhere(error: BaseException) -> int | None:
 
 def is_refused(error: BaseException) -> bool:
     """Whether the server is alive, but takes no writes for now. If so, a new connection would not help."""
-    return isinstance(error, exceptions.OutOfMemoryError) or str(error).partition(" ")[0] in _REFUSING
-
-
-@contextmanager
-def unexpected(what: str, reply: Any) -> Iterator[None]:
-    """Raises ConnectionError if the `with` block cannot read the reply. Redis never sends such a reply, so the
-    connection is at fault."""
-    try:
-        yield
-    except (TypeError, ValueError, LookupError, AttributeError) as error:
-        raise exceptions.ConnectionError(f"not a reply of Redis to {what}: {reply!r:.100}") from error
+    return isinstance(error, exceptions.OutOfMemoryError) or (
+        isinstance(error, exceptions.ResponseError) and str(error).partition(" ")[0] in _REFUSING
+    )

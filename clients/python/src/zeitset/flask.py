@@ -13,7 +13,7 @@ from flask import Response, abort, after_this_request, current_app, request
 
 from . import Limiter
 from ._limits import headers
-from ._web import CHECKS, PROBLEM, body_of, key_of, network_of, refusal
+from ._web import CHECKS, PROBLEM, body_of, client_key, key_of, refusal
 from .wsgi import as_list, ask
 
 P = ParamSpec("P")
@@ -21,7 +21,7 @@ R = TypeVar("R")
 
 
 def network() -> str:
-    return network_of(request.remote_addr or "unknown")
+    return client_key(request.remote_addr)
 
 
 def rate_limit(

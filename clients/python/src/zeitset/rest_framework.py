@@ -13,10 +13,11 @@ from typing import Any
 import redis
 from django.conf import settings
 from rest_framework import throttling
+from rest_framework.settings import api_settings
 
 from . import Check, Limiter
 from ._limits import OnError
-from ._web import CHECKS
+from ._web import CHECKS, client_key, warn_once
 
 __all__ = ["AnonRateThrottle", "RateThrottle", "ScopedRateThrottle", "UserRateThrottle"]
 
@@ -48,14 +49,27 @@ class RateThrottle(throttling.SimpleRateThrottle):
         key = self.get_cache_key(request, view)
         if key is None:
             return True
+        if self.num_requests < 1:
+            return False
         client = _client(settings.ZEITSET_URL) if self.client is None else self.client
         self.checked: Check = _limiter(client, self.scope or type(self).__name__, self.num_requests, self.duration, self.on_error).check(key)
         # The middleware zeitset.wsgi.RateLimitHeaders writes the header fields of these checks.
         request.META.setdefault(CHECKS, []).append(self.checked)
         return self.checked.allowed
 
+    def get_ident(self, request: Any) -> str:
+        """Returns the key of a client without a user. The framework would take the whole X-Forwarded-For header if
+        NUM_PROXIES is not set, so a client could choose its key."""
+        forwarded: str | None = request.META.get("HTTP_X_FORWARDED_FOR")
+        proxies: int | None = api_settings.NUM_PROXIES
+        if proxies is None and forwarded:
+            warn_once("NUM_PROXIES of Django REST framework is not set; it counts as 1, because there is an X-Forwarded-For header")
+        return client_key(request.META.get("REMOTE_ADDR"), forwarded, 1 if proxies is None else proxies)
+
     def wait(self) -> float | None:
         """Returns the seconds for Retry-After."""
+        if self.num_requests < 1:
+            return float(self.duration)
         return None if self.checked.error else self.checked.retry_after
 
 

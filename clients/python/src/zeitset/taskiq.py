@@ -23,11 +23,13 @@ from ._link import Backoff, Link, Place
 from ._run import T
 from ._time import Duration, now
 from .asyncio import Queue
-from .errors import is_away
+from .errors import boundary, is_away
 
 log = logging.getLogger("zeitset")
 _BLOCK_MS = 2000
 _PATIENCE = 5.0
+_UNKNOWN_ATTEMPTS = 8
+"""How often a task that the worker does not know is claimed before it becomes a dead letter: after two minutes."""
 
 
 class ZeitsetBroker(AsyncBroker):
@@ -82,7 +84,25 @@ class ZeitsetBroker(AsyncBroker):
                 continue
             for job in jobs:
                 self._held[job] = None
-                yield AckableMessage(data=job.payload, ack=partial(self._ack, job))
+                if (refused := self._refuse(job)) is None:
+                    yield AckableMessage(data=job.payload, ack=partial(self._ack, job))
+                else:
+                    await self._tell(job, refused)
+
+    def _refuse(self, job: Claimed) -> Call[bool] | None:
+        """Returns the report of a task that this worker cannot run. taskiq would drop such a task, or never end it. The
+        worker of a newer version may know the task, so it is due again a few times before it becomes a dead letter."""
+        try:
+            name = self.formatter.loads(message=job.payload).task_name
+        except Exception as error:
+            return self._claims.bury(job, error)
+        if self.find_task(name) is not None:
+            return None
+        unknown = LookupError(f"this worker has no task {name!r}")
+        log.warning("taskiq: %s", unknown)
+        if job.attempt >= _UNKNOWN_ATTEMPTS:
+            return self._claims.bury(job, unknown)
+        return self._claims.later(job, 1000 * 2 ** (job.attempt - 1), unknown)
 
     async def shutdown(self) -> None:
         """Returns unacknowledged tasks to the queue, so that another worker gets them at once."""
@@ -102,13 +122,16 @@ class ZeitsetBroker(AsyncBroker):
             await self.client.connection_pool.disconnect()
 
     async def _ack(self, job: Claimed) -> None:
-        """Acknowledges a task. Repeats the ACK while Redis is away. This is safe, because a token works only once."""
+        await self._tell(job, self._claims.ack(job))
+
+    async def _tell(self, job: Claimed, call: Call[bool]) -> None:
+        """Reports the end of a task. Repeats the report while Redis is away, because a token works only once."""
         end = now() + self._claims.lease_ms / 1000
         backoff = Backoff()
         try:
             while True:
                 try:
-                    is_ours = await _ask(self._reporting, self._claims.ack(job))
+                    is_ours = await _ask(self._reporting, call)
                     break
                 except Exception as error:
                     if not is_away(error) or now() > end:
@@ -139,4 +162,5 @@ async def _ask(link: Link, call: Call[T], patience: float | None = None) -> T:
         if is_away(reply):  # another server may have the queue now
             await link.close()
         raise reply
-    return call.parse(reply)
+    with boundary(call.name):
+        return call.parse(reply)

@@ -9,20 +9,21 @@ from typing import Any
 
 from . import Check, Checks, Limiter, _web, check_all
 from ._limits import headers
-from ._web import CHECKS, PROBLEM, all_of, body_of, key_of, network_of, refusal
+from ._web import CHECKS, PROBLEM, all_of, body_of, client_key, key_of, refusal
 
 Environ = dict[str, Any]
 StartResponse = Callable[..., Any]
 App = Callable[[Environ, StartResponse], Iterable[bytes]]
 
 
-def client_network(ipv6: int = 56) -> Callable[[Environ], str]:
+def client_network(ipv6: int = 56, proxies: int = 0) -> Callable[[Environ], str]:
     """Returns a key function. The key is the client's IPv4 address, or the first `ipv6` bits of its IPv6 address,
     because one client may have all addresses of an IPv6 network.
 
-    Behind a proxy, let the server set REMOTE_ADDR from a header that only your proxy can set.
+    `proxies`: the number of your own proxies, each of which adds an address to X-Forwarded-For. All clients without an
+    address share one key.
     """
-    return lambda environ: network_of(environ.get("REMOTE_ADDR") or "unknown", ipv6)
+    return lambda environ: client_key(environ.get("REMOTE_ADDR"), environ.get("HTTP_X_FORWARDED_FOR"), proxies, ipv6)
 
 
 class RateLimitHeaders:

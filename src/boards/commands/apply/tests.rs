@@ -1,8 +1,11 @@
 //! Tests that a replica equals its master after it has applied the recorded effects.
 
 use super::*;
-use crate::boards::model::{Board, Condition, Dimension, Direction, Kind, Schema, Ties, Value};
-use crate::boards::{BoardEffect, decode_board, encode_board};
+use crate::base::packed::{Packer, is_packed};
+use crate::base::stream::Writer;
+use crate::boards::model::{Board, Condition, Dimension, Direction, Kind, Schema, SetOptions, Ties, Value};
+use crate::boards::parse::values;
+use crate::boards::{BoardEffect, Edit, decode_words};
 use crate::server::OwnedStr;
 use crate::server::alone::without_a_server;
 use proptest::prelude::*;
@@ -68,8 +71,42 @@ fn value(seed: i8, dimension: &Dimension) -> Value {
 }
 
 /// Returns the encoded form of the board.
-fn saved(board: &Board) -> Vec<Vec<u8>> {
-    encode_board(board).iter().map(|word| word.bytes().to_vec()).collect()
+fn saved(board: &Board) -> Vec<u8> {
+    let mut packer = Packer::default();
+    board.encode(&mut packer);
+    packer.bytes().to_vec()
+}
+
+/// The numbers and byte strings of a board as words, as 0.3 wrote them after `REPLACE`.
+struct Words(Vec<OwnedStr>);
+
+impl Writer for Words {
+    fn number(&mut self, number: u64) {
+        self.0.push(OwnedStr::new(number.to_string().as_bytes()));
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.0.push(OwnedStr::new(bytes));
+    }
+}
+
+/// Returns an effect as 0.3 wrote it.
+fn in_words(change: &BoardChange<'_>, dimensions: &[Dimension]) -> Vec<OwnedStr> {
+    let mut words = Words(vec![OwnedStr::new(change.name().as_bytes())]);
+    match change {
+        BoardChange::Set(rows) => {
+            let (members, values) = rows.read(dimensions).expect("members").expect("the same dimensions");
+            for (member, values) in members.iter().zip(values.chunks(dimensions.len())) {
+                words.bytes(member);
+                values.iter().for_each(|value| words.bytes(value.to_string().as_bytes()));
+            }
+        }
+        BoardChange::Remove(members) => members.iter().for_each(|member| words.bytes(member)),
+        BoardChange::RemoveRange { first, count } => [*first, *count].iter().for_each(|&number| words.number(number)),
+        BoardChange::Replace(board) => board.encode(&mut words),
+        BoardChange::Create(_) | BoardChange::Clear => {}
+    }
+    words.0
 }
 
 /// Returns an operation as the arguments that a client sends.
@@ -88,11 +125,12 @@ fn written(op: &Op, dimensions: &[Dimension]) -> Vec<OwnedStr> {
     texts.iter().map(|text| OwnedStr::new(text)).collect()
 }
 
-fn run<'k>(edit: &mut Edit<'_, 'k>, op: &Op, words: &'k [Str<'k>], dimensions: &[Dimension]) {
+fn run(edit: &mut Edit<'_>, op: &Op, words: &[Str<'_>], dimensions: &[Dimension]) {
     match op {
         Op::Set(_, options) => {
-            let values = set::values(words, dimensions).expect("rows as ZLB.SET takes them");
-            edit.set(words, &values, *options).expect("there is room");
+            let values = values(words, dimensions).expect("rows as ZLB.SET takes them");
+            let members = words.iter().step_by(1 + dimensions.len()).map(|member| member.bytes());
+            edit.set(members, &values, *options).expect("there is room");
         }
         Op::Incr(member, increments) => {
             let increments: Vec<_> = increments.iter().map(|&(at, by)| (at, value(by, &dimensions[at]))).collect();
@@ -100,7 +138,7 @@ fn run<'k>(edit: &mut Edit<'_, 'k>, op: &Op, words: &'k [Str<'k>], dimensions: &
             let _ = edit.incr(&name(*member), &increments);
         }
         Op::Remove(_) => {
-            edit.remove(words);
+            edit.remove(words.iter().map(|member| member.bytes()));
         }
         Op::RemoveRange(start, stop) => {
             edit.remove_range(*start, *stop);
@@ -114,13 +152,13 @@ fn run<'k>(edit: &mut Edit<'_, 'k>, op: &Op, words: &'k [Str<'k>], dimensions: &
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// After each change, a replica equals its master, and replicates the same effects to its own replicas. A call
-    /// without effects changes nothing.
+    /// After each change, a replica equals its master, and replicates the same effects to its own replicas. So does a
+    /// replica that gets the words of 0.3. A call without effects changes nothing.
     #[test]
     fn an_equal_board_that_gets_the_effects_stays_equal(schema in schemas(), ops in ops()) {
         without_a_server();
         let dimensions = schema.dimensions().to_vec();
-        let (mut master, mut replica) = (Board::new(schema.clone()), Board::new(schema));
+        let [mut master, mut replica, mut of_words] = [(); 3].map(|()| Board::new(schema.clone()));
         for op in &ops {
             let before = saved(&master);
             let words = written(op, &dimensions);
@@ -130,18 +168,57 @@ proptest! {
             match edit.effect {
                 None => prop_assert_eq!(&saved(&master), &before),
                 Some(effect) => {
-                    let words: Vec<_> = effect.words.iter().collect();
+                    prop_assert!(is_packed(effect.bytes()));
+                    let change = boards::decode(effect.bytes()).expect("what was written can be read");
                     let mut passed_on = Edit::new(&mut replica);
-                    prop_assert_eq!(carry_out(&mut passed_on, effect.name, &words), Ok(true));
-                    let bytes = |effect: &BoardEffect| -> Vec<_> { effect.words.iter().map(|word| word.bytes().to_vec()).collect() };
+                    prop_assert_eq!(passed_on.apply(&change), Ok(true));
                     let told = passed_on.effect.expect("what has changed");
-                    prop_assert_eq!((told.name, bytes(&told)), (effect.name, bytes(&effect)));
+                    prop_assert_eq!(told.bytes(), effect.bytes());
+                    let words = in_words(&change, &dimensions);
+                    let words: Vec<_> = words.iter().map(OwnedStr::as_str).collect();
+                    let change = decode_words(&words).map_err(|(why, _)| why).expect("what 0.3 wrote can be read");
+                    prop_assert_eq!(Edit::new(&mut of_words).apply(&change), Ok(true));
                 }
             }
             prop_assert_eq!(saved(&replica), saved(&master));
+            prop_assert_eq!(saved(&of_words), saved(&master));
         }
-        let words = encode_board(&master);
-        let decoded = decode_board(&words.iter().map(OwnedStr::as_str).collect::<Vec<_>>()).expect("what was written can be read");
-        prop_assert_eq!(saved(&decoded), saved(&master));
+        let effect = BoardEffect::replace(&master);
+        let change = boards::decode(effect.bytes()).expect("what was written can be read");
+        let words = in_words(&change, &dimensions);
+        let words: Vec<_> = words.iter().map(OwnedStr::as_str).collect();
+        for change in [change, decode_words(&words).map_err(|(why, _)| why).expect("what 0.3 wrote can be read")] {
+            let BoardChange::Replace(board) = change else { panic!("another effect") };
+            prop_assert_eq!(saved(&board), saved(&master));
+        }
+    }
+
+    /// Bytes that no master wrote are refused, or they change a board as an effect does.
+    #[test]
+    fn any_bytes_are_refused_or_applied(schema in schemas(), ops in ops(), damage: [(prop::sample::Index, u8); 2], cut: prop::sample::Index) {
+        without_a_server();
+        let dimensions = schema.dimensions().to_vec();
+        let mut board = Board::new(schema);
+        for op in &ops {
+            let words = written(op, &dimensions);
+            let words: Vec<_> = words.iter().map(OwnedStr::as_str).collect();
+            let mut edit = Edit::new(&mut board);
+            run(&mut edit, op, &words, &dimensions);
+            let Some(effect) = edit.effect else { continue };
+            let mut bytes = effect.bytes().to_vec();
+            for (at, byte) in &damage {
+                let at = at.index(bytes.len());
+                bytes[at] = *byte;
+            }
+            for bytes in [&bytes[..], &bytes[..cut.index(bytes.len())]] {
+                if let Ok(change) = boards::decode(bytes) {
+                    let _ = Edit::new(&mut board).apply(&change);
+                }
+            }
+        }
+        let mut packer = Packer::default();
+        board.encode(&mut packer);
+        let mut unpacker = crate::base::packed::Unpacker::of(packer.bytes());
+        prop_assert_eq!(Board::decode(&mut unpacker).map(|board| saved(&board)), Ok(saved(&board)));
     }
 }

@@ -3,6 +3,7 @@
 use super::super::codec::*;
 use super::random::Random;
 use super::*;
+use crate::base::packed;
 use proptest::prelude::*;
 
 fn decode(items: Vec<Item>) -> Result<Board, DecodeError> {
@@ -94,8 +95,8 @@ fn every_member_is_checked() {
     assert_eq!(block(1, 0, b"\x05ab"), Some(DecodeError::Truncated));
     assert_eq!(block(1, 0, b"\x01a"), Some(DecodeError::Truncated));
     assert_eq!(block(1, 0, b"\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x01a"), Some(DecodeError::Truncated));
-    assert_eq!(block(1, 0, b"\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x02a"), Some(MALFORMED));
-    assert_eq!(block(1, 0, b"\x81\x00a\x00"), Some(MALFORMED), "an overlong number");
+    assert_eq!(block(1, 0, b"\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x02a"), Some(packed::MALFORMED));
+    assert_eq!(block(1, 0, b"\x81\x00a\x00"), Some(packed::MALFORMED), "an overlong number");
     assert_eq!(block(1, 0, b"\x01a\x00\x01b\x00"), Some(MALFORMED), "one more than announced");
     assert_eq!(block(2, 0, b"\x01a\x00\x01b\x02"), Some(ORDER), "DESC 0 before 1");
     assert_eq!(block(2, 0, b"\x01b\x00\x01a\x00"), None);

@@ -17,7 +17,7 @@ use crate::base::chunks::NIL;
 impl Tree {
     /// Inserts a member at the position that [`Tree::seek`] returned. O(log n).
     pub(in super::super) fn insert(&mut self, position: Position, words: &[u64], id: u32, names: &mut Names) {
-        let Position { leaf, at } = position;
+        let Position { node: leaf, at } = position;
         names.set_leaf(id, leaf);
         self.nodes[leaf].insert(at, words, id, 0, self.leaf_rows);
         self.count(position, Total::wrapping_add);
@@ -28,7 +28,7 @@ impl Tree {
 
     /// Removes the row at `position`. The caller must remove the member from `names` or insert it elsewhere. O(log n).
     pub(in super::super) fn remove(&mut self, position: Position, names: &mut Names) {
-        let Position { leaf, at } = position;
+        let Position { node: leaf, at } = position;
         self.count(position, Total::wrapping_sub);
         self.nodes[leaf].remove(at, self.stride, self.leaf_rows);
         if at == 0 {
@@ -46,8 +46,8 @@ impl Tree {
         words: &[u64],
         before: impl Fn(Position) -> bool,
     ) -> Option<usize> {
-        let target = self.seek_in(position.leaf, words, before);
-        let len = self.nodes[position.leaf].len();
+        let target = self.seek_in(position.node, words, before);
+        let len = self.nodes[position.node].len();
         let stays = position.at > 0 && position.at + 1 < len && target > 0 && target < len;
         stays.then_some(target - usize::from(target > position.at))
     }
@@ -55,12 +55,12 @@ impl Tree {
     /// Sets the values of the row at `position` to `words`. Moves the row to the index `target`, which
     /// [`Tree::seek_near`] has returned. O(rows of a leaf), plus O(log n) if the number of distinct tuples changes.
     pub(in super::super) fn shift(&mut self, position: Position, target: usize, words: &[u64]) {
-        let leaf = &mut self.nodes[position.leaf];
+        let leaf = &mut self.nodes[position.node];
         let (low, high) = (position.at.min(target), position.at.max(target));
         let was = leaf.heads_within(low..high + 2, self.stride);
         leaf.shift(position.at, target, words);
         let is = leaf.heads_within(low..high + 2, self.stride);
-        self.update(position.leaf, Total::from(is).wrapping_sub(was.into()), false);
+        self.update(position.node, Total::from(is).wrapping_sub(was.into()), false);
     }
 
     /// Changes the ID of a member in a leaf.
@@ -79,7 +79,7 @@ impl Tree {
         let is_head = row.before().is_none_or(|before| before.words() != row.words());
         let hides_head = is_head && row.after().is_some_and(|after| after.words() == row.words());
         let (own, hidden) = (MEMBER + Total::from(is_head), Total::from(hides_head));
-        let Position { leaf, at } = position;
+        let Position { node: leaf, at } = position;
         if at + 1 < self.nodes[leaf].len() || !hides_head {
             self.update(leaf, apply(0, own - hidden), at == 0);
         } else {

@@ -33,7 +33,7 @@ const INNER_ROWS: usize = 64;
 /// The position of a row: a node, usually a leaf, and an index in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Position {
-    pub(super) leaf: u32,
+    pub(super) node: u32,
     pub(super) at: usize,
 }
 
@@ -127,38 +127,37 @@ impl Tree {
     }
 
     pub(super) fn words(&self, position: Position) -> &[u64] {
-        self.nodes[position.leaf].row(position.at, self.stride)
+        self.nodes[position.node].row(position.at, self.stride)
     }
 
     pub(super) fn id(&self, position: Position) -> u32 {
-        self.nodes[position.leaf].ids[position.at]
+        self.nodes[position.node].ids[position.at]
     }
 
     pub(super) fn position_of(&self, id: u32, names: &Names) -> Position {
         let leaf = names.leaf(id);
-        Position { leaf, at: self.nodes[leaf].position(id) }
+        Position { node: leaf, at: self.nodes[leaf].position(id) }
     }
 
     /// Returns the ID of the member at `position`. In an inner node, this is the first member below the child at
     /// `position`. O(1) in a leaf, O(log n) in an inner node.
     pub(super) fn member(&self, position: Position) -> u32 {
-        let node = &self.nodes[position.leaf];
+        let node = &self.nodes[position.node];
         let id = node.ids[position.at];
-        if node.is_leaf() { id } else { self.member(Position { leaf: id, at: 0 }) }
+        if node.is_leaf() { id } else { self.member(Position { node: id, at: 0 }) }
     }
 
     /// Returns the position that a new row with the values `words` would get. This can be the end of a leaf. For an
     /// existing row with the same values, in a leaf or an inner node, `before` returns whether this row precedes the
     /// new row. O(log n).
     pub(super) fn seek(&self, words: &[u64], before: impl Fn(Position) -> bool) -> Position {
-        let mut leaf = self.root;
+        let mut node = self.root;
         loop {
-            let at = self.seek_in(leaf, words, &before);
-            let node = &self.nodes[leaf];
-            if node.is_leaf() {
-                return Position { leaf, at };
+            let at = self.seek_in(node, words, &before);
+            if self.nodes[node].is_leaf() {
+                return Position { node, at };
             }
-            leaf = node.ids[at.saturating_sub(1)];
+            node = self.nodes[node].ids[at.saturating_sub(1)];
         }
     }
 
@@ -171,7 +170,7 @@ impl Tree {
             let at = low.midpoint(high);
             let precedes = match node.row(at, self.stride).cmp(words) {
                 Ordering::Less => true,
-                Ordering::Equal => before(Position { leaf: node_id, at }),
+                Ordering::Equal => before(Position { node: node_id, at }),
                 Ordering::Greater => false,
             };
             if precedes {
@@ -185,13 +184,13 @@ impl Tree {
 
     /// Returns the rank of a row: the number of rows before it. O(log n).
     pub(super) fn rank(&self, position: Position) -> u64 {
-        u64::from(members(self.total_before(position.leaf))) + position.at as u64
+        u64::from(members(self.total_before(position.node))) + position.at as u64
     }
 
     /// Returns how many distinct tuples of values are better than the row at `position`. O(log n).
     pub(super) fn dense_rank(&self, position: Position) -> u64 {
-        let before = heads(self.total_before(position.leaf));
-        u64::from((before + self.heads_of(position.leaf, position.at + 1)).saturating_sub(1))
+        let before = heads(self.total_before(position.node));
+        u64::from((before + self.heads_of(position.node, position.at + 1)).saturating_sub(1))
     }
 
     /// Returns the sum of the totals of all leaves before `leaf`.
@@ -216,7 +215,7 @@ impl Tree {
         if rows == 0 {
             return 0;
         }
-        let first = self.cursor(Position { leaf, at: 0 });
+        let first = self.cursor(Position { node: leaf, at: 0 });
         let is_head = first.before().is_none_or(|before| before.words() != first.words());
         u32::from(is_head) + self.nodes[leaf].heads_within(1..rows, self.stride)
     }
@@ -228,7 +227,7 @@ impl Tree {
         loop {
             let node = &self.nodes[node_id];
             let Some(totals) = &node.totals else {
-                return Position { leaf: node_id, at: rest as usize };
+                return Position { node: node_id, at: rest as usize };
             };
             let mut slot = 0;
             while slot + 1 < node.len() && rest >= u64::from(members(totals[slot])) {
@@ -241,17 +240,17 @@ impl Tree {
 
     /// Returns a cursor at `position`, which must not be the end of a leaf.
     pub(super) fn cursor(&self, position: Position) -> Cursor<'_> {
-        Cursor { tree: self, leaf: &self.nodes[position.leaf], at: position.at }
+        Cursor { tree: self, leaf: &self.nodes[position.node], at: position.at }
     }
 
     /// Returns the position of the last row. The tree must not be empty.
     pub(super) fn last(&self) -> Position {
-        Position { leaf: self.last, at: self.nodes[self.last].len().saturating_sub(1) }
+        Position { node: self.last, at: self.nodes[self.last].len().saturating_sub(1) }
     }
 
     /// Whether a row inserted at `position` would be the last.
     pub(super) fn is_end(&self, position: Position) -> bool {
-        position.leaf == self.last && position.at == self.nodes[position.leaf].len()
+        position.node == self.last && position.at == self.nodes[position.node].len()
     }
 
     pub(super) fn allocations(&self) -> usize {

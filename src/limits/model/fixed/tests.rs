@@ -71,7 +71,7 @@ impl Units {
         let end = (now / window + 1) * window;
         let live = |units: &[Millis]| units.iter().filter(|&&back| back > now).copied().collect::<Vec<_>>();
         let used = live(&self.0).len() as u64;
-        let fits = cost == 0 || used + cost <= limit;
+        let fits = used + cost <= limit;
         let taken = (fits || force) && cost > 0;
         let latest = live(&self.0).iter().max().map(|back| end.min(*back));
         // Units are held at most until the end of the window. A call that takes units moves all units to that end.

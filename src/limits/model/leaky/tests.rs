@@ -76,32 +76,32 @@ struct Gcra(Option<Written>);
 impl Gcra {
     fn call(&mut self, (limit, window): (u64, Millis), now: Millis, cost: u64, force: bool) -> Verdict {
         let (limit, per, at, asked) = (i128::from(limit), i128::from(window), i128::from(now), i128::from(cost));
-        let room = limit * per;
-        let held = self.0.map_or(0, |was| {
-            let units = ceil_div(was.parts(at) * per, was.per);
-            let is_debt = was.per == per && was.parts > was.limit * was.per;
-            if is_debt { units } else { units.min(room) }
-        });
-        let fits = cost == 0 || held + asked * per <= room;
+        let was = self.0.unwrap_or(Written { at, parts: 0, limit, per });
+        let held = was.parts(at);
+        let fits = held + asked * was.per <= limit * was.per;
         let takes = (fits || force) && cost > 0;
-        let after = if takes { held + asked * per } else { held };
-        let stays =
-            self.0.is_some_and(|was| (was.limit, was.per) == (limit, per) && at >= was.at && was.parts(at) == held);
-        if takes || held > 0 && !stays {
-            self.0 = Some(Written { at, parts: after, limit, per });
+        let mut after = was;
+        if takes {
+            after = Written { at, parts: ceil_div(held * per, was.per) + asked * per, limit, per };
+        } else if at < was.at {
+            after.at = at;
         }
-        let wait = |parts: i128| u64::try_from(ceil_div(parts.max(0), limit)).unwrap();
+        if takes || self.0.is_some() {
+            self.0 = Some(after);
+        }
+        let wait = |parts: i128, rate: i128| u64::try_from(ceil_div(parts.max(0), rate)).unwrap();
+        let reset_after = wait(after.parts(at), after.limit);
         Verdict {
             allowed: fits || force,
             limit: u64::try_from(limit).unwrap(),
-            remaining: i64::try_from((room - after).div_euclid(per)).unwrap(),
+            remaining: i64::try_from(limit - ceil_div(after.parts(at), after.per)).unwrap(),
             retry_after: match () {
                 () if fits || force => Some(0),
                 () if asked > limit => None,
-                () => Some(wait(held + asked * per - room)),
+                () => Some(wait(held - (limit - asked) * was.per, was.limit)),
             },
-            reset_after: wait(after),
-            charged_until: if takes { now + wait(after) } else { 0 },
+            reset_after,
+            charged_until: if takes { now + reset_after } else { 0 },
         }
     }
 
@@ -176,7 +176,7 @@ fn the_largest_numbers_overflow_nowhere() {
     assert_eq!((verdict.allowed, verdict.remaining, verdict.charged_until), (true, 0, time::MAX));
     assert!(!bucket.check(policy, START, 1).allowed);
     let forced = bucket.call(policy, START, MAX_UNITS, true);
-    assert_eq!((forced.allowed, forced.remaining, forced.charged_until), (true, -MAX_UNITS.cast_signed(), time::MAX));
+    assert_eq!((forced.allowed, forced.remaining, forced.charged_until), (true, 0, time::MAX));
     let mut small = Bucket::default();
     let forced = small.call((1, time::MAX - START), START, MAX_UNITS, true);
     assert_eq!((forced.retry_after, forced.charged_until), (Some(0), time::MAX));
@@ -190,7 +190,7 @@ fn units_stay_units_when_the_policy_changes() {
         ((10, HOUR), (1000, HOUR), 990),
         ((10, 60_000), (10, HOUR), 0),
         ((10, HOUR), (10, 60_000), 0),
-        ((1000, HOUR), (10, HOUR), 0),
+        ((1000, HOUR), (10, HOUR), -990),
         ((10, HOUR), (20, 60_000), 10),
     ] {
         let mut bucket = Bucket::default();
@@ -205,10 +205,32 @@ fn a_clock_that_steps_back_finds_the_bucket_as_full_as_it_was() {
     let (mut bucket, policy) = (Bucket::default(), (100, 60_000));
     bucket.check(policy, START, 1);
     let now = START - 3_600_000;
-    assert_eq!(assess(policy.0, policy.1, now, 1, bucket.level()).peek().remaining, 99);
+    let peeked = assess(policy.0, policy.1, now, 100, bucket.level()).peek();
+    assert_eq!((peeked.remaining, peeked.retry_after, peeked.reset_after), (99, Some(600), 600));
+    assert_eq!(bucket.clone().check(policy, now, 100), peeked);
     assert_eq!(bucket.level().unwrap().usage(now).units, Some(1));
     assert_eq!(bucket.check(policy, now, 1).remaining, 98);
     assert_eq!(bucket.check(policy, now + 1200, 0).remaining, 100);
+}
+
+/// A denied call with a lower limit changes nothing, so no units become free.
+#[test]
+fn a_lower_limit_gives_no_units_away() {
+    let (mut bucket, old, new) = (Bucket::default(), (10, 60_000), (2, 60_000));
+    bucket.check(old, START, 10);
+    let before = bucket.0.clone();
+    let denied = bucket.check(new, START, 1);
+    assert_eq!((denied.allowed, denied.remaining, denied.retry_after), (false, -8, Some(54_000)));
+    assert_eq!(bucket.0, before);
+    assert_eq!(bucket.check(old, START, 0).remaining, 0);
+    // Old and new processes call at the same time, for ten seconds.
+    let (mut bucket, mut admitted) = (Bucket::default(), 0);
+    for now in START..START + 10_000 {
+        for policy in [(100, 10_000), (10, 10_000)] {
+            admitted += u64::from(bucket.check(policy, now, 1).allowed);
+        }
+    }
+    assert!(admitted <= 200, "{admitted}");
 }
 
 fn policies() -> impl Strategy<Value = (u64, Millis)> {

@@ -13,7 +13,7 @@ impl Key {
     }
 
     fn assess(&self, policy: Policy, now: Millis, cost: u64) -> Sliding<'_> {
-        Sliding::new(Call { policy, now, cost }, self.ring()).unwrap()
+        Sliding::parse(Call { policy, now, cost }, self.0.as_deref()).unwrap()
     }
 
     fn apply(&mut self, change: Update) {
@@ -134,7 +134,7 @@ impl Reference {
         for (at, _) in &mut self.0 {
             *at = (*at).min(until);
         }
-        let fits = |at: Millis| cost == 0 || self.in_use(at) + cost <= policy.limit;
+        let fits = |at: Millis| self.in_use(at) + cost <= policy.limit;
         let retry_after = if cost > policy.limit {
             None
         } else if fits(now) {
@@ -365,6 +365,38 @@ fn what_is_in_use_is_told_until_the_last_unit_is_back() {
     }
     key.refund(START + 10, 4, START + 1010);
     assert_eq!(held_at(&key, 10), some(3, 1, 1000, 1000), "a slot without units is none");
+
+    let mut key = Key::default();
+    (0..5).for_each(|n| _ = key.check(policy, START + n, 1));
+    for (refunded, slots) in [(2, 4), (3, 3), (2, 3)] {
+        key.refund(START + 5, 1, START + 1000 + refunded);
+        assert_eq!(held_at(&key, 5), some(slots, slots, 1000, 1004), "a slot without units between others is none");
+    }
+}
+
+/// The slots of refunded units are free, so the ring does not grow.
+#[test]
+fn calls_that_refund_their_units_need_no_more_slots() {
+    let (mut key, policy) = (Key::default(), sliding(100, 60_000, 1));
+    key.check(policy, START, 1);
+    for n in 1..1000 {
+        let verdict = key.check(policy, START + n, 1);
+        assert_eq!((verdict.remaining, key.refund(START + n, 1, verdict.charged_until)), (98, 1));
+    }
+    assert_eq!(key.slots(), 4);
+}
+
+#[test]
+fn peek_tells_what_a_call_tells_after_the_clock_has_stepped_back() {
+    const DAY: Millis = 86_400_000;
+    let (mut key, policy) = (Key::default(), sliding(3, 1000, 1));
+    for n in 0..20 {
+        key.check(policy, START + 300 * n, 1);
+        let now = START + 300 * n - DAY;
+        let (peeked, told) = (key.assess(policy, now, 3).peek(), key.clone().check(policy, now, 3));
+        assert_eq!(peeked, told);
+        assert_eq!(told.retry_after, Some(1000));
+    }
 }
 
 #[test]
@@ -443,7 +475,7 @@ proptest! {
         let Ok(ring) = Ring::parse(&text) else { return Ok(()) };
         prop_assert!(text.len() % 16 == 8 && ring.len() >= 2);
         let policy = sliding(limit, window, precision.min(window));
-        if let Ok(assessed) = Sliding::new(Call { policy, now: START, cost }, Some(ring)) {
+        if let Ok(assessed) = Sliding::parse(Call { policy, now: START, cost }, Some(&text)) {
             prop_assert!(assessed.peek().remaining <= limit.cast_signed());
             for Assessment { verdict, update: change, .. } in [assessed.refuse(), assessed.charge()] {
                 prop_assert!(verdict.remaining <= limit.cast_signed() && verdict.charged_until <= time::MAX);

@@ -68,8 +68,8 @@ impl Groups {
         self.log_bytes += log.bytes();
         let after = log.back_at().map(|back| (back, name.clone()));
         if before != after {
-            before.and_then(|key| self.held.remove(&key));
-            after.map(|key| self.held.insert(key, group));
+            before.and_then(|key| self.with_units.remove(&key));
+            after.map(|key| self.with_units.insert(key, group));
         }
     }
 
@@ -250,7 +250,7 @@ impl Queue {
     fn forget_units_of(&mut self, most: usize, at: Millis) -> usize {
         for forgotten in 0..most {
             let Some(groups) = &mut self.groups else { return forgotten };
-            let Some(((back, _), &group)) = groups.held.first_key_value() else { return forgotten };
+            let Some(((back, _), &group)) = groups.with_units.first_key_value() else { return forgotten };
             if *back > at {
                 return forgotten;
             }
@@ -270,7 +270,7 @@ impl Queue {
         let mut settled = self.forget_units_of(FORGOTTEN_AT_ONCE, at);
         for _ in 0..SETTLED_AT_ONCE {
             let Some(groups) = &mut self.groups else { break };
-            let Some(((back, _), &group)) = groups.held.last_key_value() else { break };
+            let Some(((back, _), &group)) = groups.with_units.last_key_value() else { break };
             if *back <= rate.horizon(at) {
                 break;
             }

@@ -91,7 +91,7 @@ pub(super) struct Groups {
     roots: Roots,
     /// The groups with taken units of GROUPRATE, ordered by the time at which their last unit becomes available again,
     /// then by name.
-    held: BTreeMap<(Millis, Arc<[u8]>), u32>,
+    with_units: BTreeMap<(Millis, Arc<[u8]>), u32>,
     name_bytes: usize,
     log_bytes: usize,
 }
@@ -124,7 +124,7 @@ impl Groups {
             nameless: NIL,
             members: Chunks::default(),
             roots: Roots::EMPTY,
-            held: BTreeMap::new(),
+            with_units: BTreeMap::new(),
             name_bytes: 0,
             log_bytes: 0,
         }
@@ -158,12 +158,12 @@ impl Groups {
 
     /// Whether a unit of GROUPRATE stays taken for longer than one window from `now`.
     pub fn unsettled(&self, rate: Rate, now: Millis) -> bool {
-        self.held.last_key_value().is_some_and(|((back, _), _)| *back > rate.horizon(now))
+        self.with_units.last_key_value().is_some_and(|((back, _), _)| *back > rate.horizon(now))
     }
 
     /// Returns the earliest time at which a group has all its units again.
     pub fn first_back(&self) -> Option<Millis> {
-        self.held.first_key_value().map(|((back, _), _)| *back)
+        self.with_units.first_key_value().map(|((back, _), _)| *back)
     }
 
     /// Estimates the memory in bytes. O(1).
@@ -175,7 +175,7 @@ impl Groups {
             + self.members.bytes()
             + self.name_bytes
             + self.names.len() * (ENTRY + 2 * size_of::<usize>() + 2 * ALLOCATION)
-            + self.held.len() * (ENTRY + size_of::<Arc<[u8]>>() + ALLOCATION)
+            + self.with_units.len() * (ENTRY + size_of::<Arc<[u8]>>() + ALLOCATION)
             + self.log_bytes
     }
 

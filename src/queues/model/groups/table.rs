@@ -19,7 +19,7 @@ pub(super) struct GroupTable {
     /// The indexes of the chunks that can take another group, in any order.
     roomy: Vec<u32>,
     len: usize,
-    held: usize,
+    allocated: usize,
 }
 
 impl GroupTable {
@@ -30,7 +30,7 @@ impl GroupTable {
     /// Returns the size of the table in bytes, without the groups' own allocations. O(1).
     pub fn bytes(&self) -> usize {
         self.len * size_of::<Group>()
-            + self.held * CHUNK * size_of::<Option<Box<Group>>>()
+            + self.allocated * CHUNK * size_of::<Option<Box<Group>>>()
             + self.chunks.capacity() * size_of::<Chunk>()
             + self.roomy.capacity() * size_of::<u32>()
     }
@@ -48,7 +48,7 @@ impl GroupTable {
         };
         let chunk = &mut self.chunks[number as usize];
         if chunk.groups.is_empty() {
-            self.held += 1;
+            self.allocated += 1;
             chunk.groups = std::iter::repeat_with(|| None).take(CHUNK).collect();
         }
         let offset = chunk.groups.iter().position(Option::is_none).unwrap_or(0);
@@ -72,7 +72,7 @@ impl GroupTable {
         self.len -= 1;
         if chunk.used == 0 {
             chunk.groups = Vec::new();
-            self.held -= 1;
+            self.allocated -= 1;
         }
         if self.len == 0 {
             *self = GroupTable::default();

@@ -14,7 +14,7 @@ impl Queue {
             return;
         };
         let is_held = groups.nameless != NIL && groups.table[groups.nameless].held_until > 0;
-        let is_needed = with_group > 0 || !groups.held.is_empty() || is_held || self.settings.concern_groups();
+        let is_needed = with_group > 0 || !groups.with_units.is_empty() || is_held || self.settings.concern_groups();
         assert!(is_needed, "groups that are needed");
         assert_eq!(groups.members.len(), with_group);
         let mut members = 0;
@@ -43,12 +43,12 @@ impl Queue {
             let times = self.times_of(groups, group);
             assert!(jobs == 0 || it.times == times, "a group knows when it opens");
             if let Some(back) = it.log.back_at() {
-                assert_eq!(groups.held.get(&(back, it.name.clone())), Some(&group));
+                assert_eq!(groups.with_units.get(&(back, it.name.clone())), Some(&group));
                 held += 1;
             }
             log_bytes += it.log.bytes();
         }
-        assert_eq!((held, log_bytes), (groups.held.len(), groups.log_bytes));
+        assert_eq!((held, log_bytes), (groups.with_units.len(), groups.log_bytes));
         self.check_ring(groups, groups.ring);
         for &slot in seen {
             let member = self.jobs[slot].member();

@@ -95,7 +95,7 @@ impl Queue {
     ) -> impl Iterator<Item = (&[u8], impl ExactSizeIterator<Item = &Taken>)> {
         let groups = self.groups.as_deref().into_iter();
         groups.flat_map(|groups| {
-            let idle = groups.held.values().copied().filter(|&group| groups.table[group].jobs == 0);
+            let idle = groups.with_units.values().copied().filter(|&group| groups.table[group].jobs == 0);
             groups.in_turn().chain(idle).map(|group| (&*groups.table[group].name, groups.table[group].log.entries()))
         })
     }

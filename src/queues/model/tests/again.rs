@@ -185,8 +185,8 @@ fn it_takes_the_place_of_a_job_that_dies_at_the_end_of_its_lease() {
     assert_eq!(pair.primary.next_upkeep(50, 500), Some(60));
     assert_eq!(pair.counts(60), [0, 0, 0, 1]);
     let Pair { primary, replica } = &mut pair;
-    assert!(primary.has_to_clean_up(60));
-    assert_eq!(primary.clean_up(60, |effect| assert!(replica.apply(effect))), 1);
+    assert!(primary.needs_upkeep(60));
+    assert_eq!(primary.run_upkeep(60, |effect| assert!(replica.apply(effect))), 1);
     assert_eq!((pair.counts(60), payload(&pair, "a").as_str()), ([1, 0, 0, 0], "two"));
     let stats = pair.primary.stats(60);
     assert_sums(&stats);

@@ -17,7 +17,7 @@ impl Queue {
     pub fn claimable(&self, now: Millis) -> u64 {
         let now = now.min(MAX_NOW);
         let is_closed = self.groups.as_ref().is_some_and(|groups| groups.opens() > now);
-        if is_closed || self.is_held_up(now) { 0 } else { self.free(now).min(self.count(now, State::Ready)) }
+        if is_closed || self.is_next_expired(now) { 0 } else { self.free(now).min(self.count(now, State::Ready)) }
     }
 
     pub(in crate::queues::model) fn check(&self) {

@@ -283,11 +283,11 @@ fn groups_without_jobs_go_in_slices_although_no_command_comes() {
     }
     let due = 51 + FORGOTTEN_AFTER;
     assert_eq!(pair.primary.next_upkeep(2, 2), Some(due));
-    assert!(!pair.primary.has_to_clean_up(due - 1));
+    assert!(!pair.primary.needs_upkeep(due - 1));
     let mut left = vec![pair.primary.group_count()];
-    while pair.primary.has_to_clean_up(due) {
+    while pair.primary.needs_upkeep(due) {
         let Pair { primary, replica } = &mut pair;
-        primary.clean_up(due, |effect| assert!(replica.apply(effect)));
+        primary.run_upkeep(due, |effect| assert!(replica.apply(effect)));
         left.push(pair.primary.group_count());
     }
     assert_eq!(left, [200, 136, 72, 9, 1], "the one with a job stays, without units");
@@ -368,8 +368,8 @@ fn no_change_of_settings_is_refused_because_of_groups_without_jobs() {
     assert_eq!(WORKED_OUT.get(), 0);
     assert_eq!(pair.primary.next_upkeep(3, 3), Some(3), "they go at once");
     let Pair { primary, replica } = &mut pair;
-    while primary.has_to_clean_up(3) {
-        assert!(primary.clean_up(3, |effect| assert!(replica.apply(effect))) <= 64);
+    while primary.needs_upkeep(3) {
+        assert!(primary.run_upkeep(3, |effect| assert!(replica.apply(effect))) <= 64);
     }
     assert_eq!((primary.group_count(), replica.group_count()), (0, 0));
 }
@@ -401,7 +401,7 @@ fn units_of_a_group_without_jobs_follow_a_change_of_grouprate() {
     assert_eq!(opens(changed(shorter), "0"), Some(53), "no unit is held longer than a window");
     let mut pair = changed(shorter);
     let Pair { primary, replica } = &mut pair;
-    assert_eq!(primary.clean_up(2, |effect| assert!(replica.apply(effect))), 1);
+    assert_eq!(primary.run_upkeep(2, |effect| assert!(replica.apply(effect))), 1);
     assert_eq!(primary.next_upkeep(2, 2), Some(52 + FORGOTTEN_AFTER));
     assert_eq!(opens(pair, "0"), Some(52));
     assert_eq!(opens(changed(Some(Rate { limit: 1, window: 5000 })), "0"), Some(1001), "as it was taken");

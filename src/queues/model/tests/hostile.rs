@@ -204,8 +204,8 @@ proptest! {
             let change = match kind {
                 0 => Change::Push { job, generated: f % 2 == 0, again: f % 3 == 0 },
                 1 => of_job(JobChange::Claim { token: a, deadline: b, worker: [b"", b"w" as &[u8], &[b'w'; 256]][c as usize % 3] }),
-                2 => Change::SettleRate,
-                3 => of_job(JobChange::Ack { again: due }),
+                2 => Change::SettleRates,
+                3 => of_job(JobChange::Ack { next_due: due }),
                 4 => of_job(JobChange::Retry {
                     due: a, attempt: [Attempt::Counts, Attempt::Free, Attempt::Last][b as usize % 3],
                     error: [b"", b"broken" as &[u8], &[b'e'; 1025]][c as usize % 3],
@@ -225,7 +225,7 @@ proptest! {
                 13 => Change::RestoreUnits { group: Some(group), taken: Taken { back_at: a, units: b } },
                 14 => Change::RestoreTurn { group },
                 15 => Change::Hold { group, until: a },
-                19 => of_job(JobChange::Expire { again: due }),
+                19 => of_job(JobChange::Expire { next_due: due }),
                 16 => of_job(JobChange::Follow),
                 17 => Change::RestoreFollower(job),
                 18 => Change::Push { job: NewJob { due: at, every: None, ttl: None, ..job }, generated: false, again: true },

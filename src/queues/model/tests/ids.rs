@@ -1,6 +1,6 @@
 //! Tests of generated numbers: IDs and jitter.
 
-use super::super::MAX_TOKEN;
+use super::super::MAX_COUNT;
 use super::super::ids::AutoId;
 use super::super::settings::scramble;
 
@@ -11,9 +11,9 @@ fn ids_grow_whatever_the_clock_does_and_never_run_out() {
         (id(5, 7), 6, id(6, 0)),
         (id(5, 7), 5, id(5, 8)),
         (id(5, 7), 4, id(5, 8)),
-        (id(5, MAX_TOKEN - 1), 5, id(5, MAX_TOKEN)),
-        (id(5, MAX_TOKEN), 5, id(6, 0)),
-        (id(5, MAX_TOKEN), 9, id(9, 0)),
+        (id(5, MAX_COUNT - 1), 5, id(5, MAX_COUNT)),
+        (id(5, MAX_COUNT), 5, id(6, 0)),
+        (id(5, MAX_COUNT), 9, id(9, 0)),
     ] {
         assert_eq!(before.next(now), next, "{before:?} at {now}");
         assert!(before.next(now) > before && before.next(now).possible());

@@ -77,7 +77,7 @@ impl Pair {
 
     /// Pushes a job. Returns its ID, or `None` if a job with this ID was in the queue.
     pub fn push(&mut self, now: u64, push: &Push<'_>) -> Option<Vec<u8>> {
-        self.drop_if_expired(now, push);
+        self.drop_if_expired(now, push).expect("there is room");
         let effect = self.primary.push(now, push).expect("there is room");
         let id = effect.map(|effect| effect.id().expect("a push has an id").to_vec());
         replicate(&mut self.replica, effect);
@@ -85,9 +85,9 @@ impl Pair {
     }
 
     /// If the queue has an expired job with the push's ID, drops this job. Commands do this before a push.
-    pub fn drop_if_expired(&mut self, now: u64, push: &Push<'_>) {
+    pub fn drop_if_expired(&mut self, now: u64, push: &Push<'_>) -> Result<(), super::Full> {
         let Pair { primary, replica } = self;
-        primary.drop_if_expired(now, push.id.unwrap_or_default(), |effect| assert!(replica.apply(effect)));
+        primary.drop_if_expired(now, push.id.unwrap_or_default(), |effect| assert!(replica.apply(effect)))
     }
 
     /// Pushes a job with an ID, due at `due`.

@@ -455,12 +455,12 @@ impl Model {
     }
 
     /// Whether the job that is served first has expired.
-    fn is_held_up(&self, now: u64) -> bool {
+    fn is_next_expired(&self, now: u64) -> bool {
         self.next(now).is_some_and(|j| j.has_expired(now, &self.settings))
     }
 
     pub fn claimable(&self, now: u64) -> u64 {
-        if self.is_held_up(now) { 0 } else { self.openings(now) }
+        if self.is_next_expired(now) { 0 } else { self.openings(now) }
     }
 
     fn openings(&self, now: u64) -> u64 {
@@ -503,7 +503,7 @@ impl Model {
     pub fn next_wake(&self, now: u64) -> Option<u64> {
         let moments = std::iter::once(now).chain(self.moments().into_iter().filter(|&t| t > now));
         let next = { moments }.find(|&t| self.openings(t) > 0)?;
-        Some(if next == now && self.is_held_up(now) { now + 1 } else { next })
+        Some(if next == now && self.is_next_expired(now) { now + 1 } else { next })
     }
 
     /// Returns when the upkeep must act next. `announced`: the upkeep has sent `zq.dead` for all jobs that became dead
@@ -526,6 +526,7 @@ impl Model {
     pub fn push(&mut self, now: u64, push: &Push<'_>) -> Result<Option<Vec<u8>>, ()> {
         let found =
             push.id.filter(|id| self.position(id).is_some_and(|i| self.jobs[i].has_expired(now, &self.settings)));
+        let before = found.map(|_| self.clone());
         found.into_iter().for_each(|id| self.expire(now, id));
         let same = push.id.and_then(|id| self.position(id));
         if same.is_some() && !push.replace && !push.again {
@@ -540,6 +541,8 @@ impl Model {
             Some(State::Dead) => !has_next,
         };
         if self.settings.maxlen > 0 && grows && self.alive(now) >= self.settings.maxlen {
+            // A refused push changes nothing.
+            before.into_iter().for_each(|before| *self = before);
             return Err(());
         }
         match (same, state) {
@@ -651,7 +654,7 @@ impl Model {
         let held_too_long = self.settings.rate.is_some_and(|rate| self.units.iter().any(|&u| u > too_long(rate)));
         let most = self.openings(now);
         let drop_first = |model: &mut Model| {
-            while most > 0 && model.is_held_up(now) {
+            while most > 0 && model.is_next_expired(now) {
                 let id = model.next(now).expect("a job").id.clone();
                 model.expire(now, &id);
             }

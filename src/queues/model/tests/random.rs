@@ -282,8 +282,11 @@ impl Run {
                 match model.push(now, &push) {
                     Ok(reply) => assert_eq!(pair.push(now, &push), reply),
                     Err(()) => {
-                        pair.drop_if_expired(now, &push);
-                        assert!(pair.primary.push(now, &push).is_err());
+                        // A refused push changes nothing.
+                        let mut dropped = 0;
+                        let id = push.id.unwrap_or_default();
+                        let refused = pair.primary.drop_if_expired(now, id, |_| dropped += 1).is_err();
+                        assert_eq!((refused || pair.primary.push(now, &push).is_err(), dropped), (true, 0));
                     }
                 }
             }
@@ -465,12 +468,12 @@ impl Run {
             let mut clean = self.pair.primary.clone();
             let mut replica = self.pair.replica.clone();
             let mut done = 0;
-            while clean.has_to_clean_up(now) {
+            while clean.needs_upkeep(now) {
                 let before = done;
-                done += clean.clean_up(now, |effect| assert!(replica.apply(effect)));
+                done += clean.run_upkeep(now, |effect| assert!(replica.apply(effect)));
                 assert!(done > before);
             }
-            assert_eq!(clean.clean_up(now, |_| panic!("there is nothing to do")), 0);
+            assert_eq!(clean.run_upkeep(now, |_| panic!("there is nothing to do")), 0);
             assert!(clean.next_upkeep(now, now).is_none_or(|next| next > now));
             clean.check();
             assert_eq!(encoded(&clean), encoded(&replica), "the replica agrees");

@@ -19,7 +19,7 @@ fn expired(pair: &Pair, now: u64) -> u64 {
 fn upkeep(pair: &mut Pair, now: u64) -> Vec<String> {
     let Pair { primary, replica } = pair;
     let mut ids = Vec::new();
-    primary.clean_up(now, |effect| {
+    primary.run_upkeep(now, |effect| {
         assert!(replica.apply(effect), "{effect:?} applies");
         ids.push(String::from_utf8_lossy(effect.id().unwrap_or_default()).into_owned());
     });
@@ -182,8 +182,10 @@ fn what_has_not_expired_cannot_be_dropped_for_it() {
     pair.job(0, "other", 0);
     pair.job_with(0, "recurs", 0, |p| (p.ttl, p.every) = (Some(10), Some(100)));
     assert!(pair.claim(5, 500, 2).iter().any(|job| job.id == b"claimed"));
-    let effect =
-        |at, id, again| super::super::Effect { at, change: Change::Job { id, change: JobChange::Expire { again } } };
+    let effect = |at, id, again| super::super::Effect {
+        at,
+        change: Change::Job { id, change: JobChange::Expire { next_due: again } },
+    };
     for (at, id, again, fits) in [
         (9, &b"recurs"[..], Some(100), false),
         (10, b"recurs", Some(100), true),

@@ -13,7 +13,7 @@ use super::Client;
 ///
 /// If a key without a hash tag is empty or contains a `}`, then `{key}` would be in another slot. In this case, the
 /// name is the key itself. All clients that wait for the key share this name, so the server checks all of them.
-pub fn name(client: Client, key: &[u8]) -> Vec<u8> {
+pub fn block_name(client: Client, key: &[u8]) -> Vec<u8> {
     let tag = tag(key).unwrap_or(key);
     if tag.is_empty() || tag.contains(&b'}') {
         return key.to_vec();

@@ -272,7 +272,7 @@ impl World {
         let id = self.next_client;
         self.next_client += 1;
         for key in &keys {
-            self.waiting.enter(key, id, now);
+            self.waiting.join(key, id, now);
         }
         let timeout = if timeout == 0 { 0 } else { now + timeout };
         self.clients.insert(id, Client { keys: keys.clone(), timeout, count, passed_over: None });

@@ -23,20 +23,20 @@ fn slot(key: &[u8]) -> u16 {
 fn slots_are_those_of_the_specification() {
     assert_eq!(slot(b"123456789"), 0x31c3);
     assert_eq!(slot(b"{user1000}.following"), slot(b"user1000"));
-    assert_eq!(name(7, b"jobs"), b"zeitset:waiting:7:{jobs}");
-    assert_eq!(name(7, b"a{jobs}b"), b"zeitset:waiting:7:{jobs}");
-    assert_eq!(name(7, b"a{}b"), b"a{}b");
+    assert_eq!(block_name(7, b"jobs"), b"zeitset:waiting:7:{jobs}");
+    assert_eq!(block_name(7, b"a{jobs}b"), b"zeitset:waiting:7:{jobs}");
+    assert_eq!(block_name(7, b"a{}b"), b"a{}b");
 }
 
 proptest! {
     #[test]
     fn a_name_lies_in_the_slot_of_its_key(client: u64, key in r"[{}a-c]{0,8}") {
-        prop_assert_eq!(slot(&name(client, key.as_bytes())), slot(key.as_bytes()));
+        prop_assert_eq!(slot(&block_name(client, key.as_bytes())), slot(key.as_bytes()));
     }
 
     #[test]
     fn clients_of_a_key_have_names_of_their_own(client: u64, other: u64, key in r"[a-c{]{1,8}") {
         prop_assume!(client != other);
-        prop_assert_ne!(name(client, key.as_bytes()), name(other, key.as_bytes()));
+        prop_assert_ne!(block_name(client, key.as_bytes()), block_name(other, key.as_bytes()));
     }
 }

@@ -12,7 +12,7 @@ const CLIENT: Client = 7;
 fn waiting(keys: &[(u32, Millis)]) -> Waiting<u32> {
     let mut waiting = Waiting::default();
     for &(key, next) in keys {
-        waiting.enter(&key, CLIENT, NOW);
+        waiting.join(&key, CLIENT, NOW);
         waiting.checked(&key, NOW, Some(next), true);
     }
     waiting
@@ -50,7 +50,7 @@ fn keys_are_checked_in_batches() {
 #[test]
 fn check_all_makes_every_key_due() {
     let mut waiting = waiting(&[(1, NOW + 86_400_000), (2, NOW + 86_400_000)]);
-    waiting.enter(&3, CLIENT, NOW);
+    waiting.join(&3, CLIENT, NOW);
     waiting.check_all(NOW);
     assert_eq!(waiting.fired(NOW, || true), [1, 2, 3]);
 }
@@ -124,8 +124,8 @@ fn a_timer_is_set_again_only_for_a_sooner_moment() {
 /// woken for key 2.
 fn earlier_and_later() -> Waiting<u32> {
     let mut waiting = waiting(&[(1, NOW + 10)]);
-    waiting.enter(&1, CLIENT + 1, NOW);
-    waiting.enter(&2, CLIENT + 1, NOW);
+    waiting.join(&1, CLIENT + 1, NOW);
+    waiting.join(&2, CLIENT + 1, NOW);
     assert_eq!(waiting.checked(&2, NOW, Some(NOW), true), Some(CLIENT + 1));
     waiting
 }

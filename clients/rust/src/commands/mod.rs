@@ -1,0 +1,191 @@
+//! Typed commands: one function for each command of the module, whose result names the options as the command does.
+//!
+//! ```
+//! # fn main() -> Result<(), zeitset_client::Error> {
+//! # let Some(url) = std::env::var("ZEITSET_URL").ok() else { return Ok(()) };
+//! use zeitset_client::{zexp, zrl};
+//!
+//! let mut connection = redis::Client::open(url)?.get_connection()?;
+//! let check = zrl::check("search:ann", 5, "1m").cost(2).query(&mut connection)?;
+//! println!("{} {}", check.allowed, check.remaining);
+//!
+//! // A call is a command of the crate redis: in pipelines, in transactions, on any connection.
+//! let mut pipe = redis::pipe();
+//! pipe.atomic().add_command(zexp::add("seen", "60d", ["message-1"]).nx().into());
+//! pipe.add_command(zexp::card("seen").into());
+//! let (is_new, count): (bool, u64) = pipe.query(&mut connection)?;
+//! # assert!(!is_new || count > 0);
+//! # Ok(())
+//! # }
+//! ```
+
+use crate::error::Error;
+use redis::{Cmd, FromRedisValue, ToRedisArgs};
+use std::fmt;
+use std::marker::PhantomData;
+
+/// A command that has not been sent. `C` is the command, which determines the options; `R` is the type of the reply.
+#[must_use = "a call does nothing until it is sent"]
+pub struct Call<C, R> {
+    cmd: Cmd,
+    /// The arguments that follow the options.
+    tail: Vec<Vec<u8>>,
+    types: PhantomData<fn() -> (C, R)>,
+}
+
+impl<C, R> Call<C, R> {
+    fn new(name: &str) -> Self {
+        Self { cmd: redis::cmd(name), tail: Vec::new(), types: PhantomData }
+    }
+
+    fn with(mut self, argument: impl ToRedisArgs) -> Self {
+        self.cmd.arg(argument);
+        self
+    }
+
+    /// Adds arguments behind the options.
+    fn then(mut self, arguments: impl ToRedisArgs) -> Self {
+        self.tail.extend(arguments.to_redis_args());
+        self
+    }
+
+    /// Reads the reply as another type, for example IDs as bytes.
+    pub fn reply_as<T>(self) -> Call<C, T> {
+        Call { cmd: self.cmd, tail: self.tail, types: PhantomData }
+    }
+
+    /// Returns the command.
+    pub fn into_cmd(self) -> Cmd {
+        let mut cmd = self.cmd;
+        cmd.arg(self.tail);
+        cmd
+    }
+}
+
+impl<C, R: FromRedisValue> Call<C, R> {
+    /// Sends the command, and reads the reply.
+    pub fn query(self, connection: &mut dyn redis::ConnectionLike) -> Result<R, Error> {
+        Ok(self.into_cmd().query(connection)?)
+    }
+
+    /// Sends the command, and reads the reply.
+    #[cfg(feature = "async")]
+    pub async fn query_async(self, connection: &mut impl redis::aio::ConnectionLike) -> Result<R, Error> {
+        Ok(self.into_cmd().query_async(connection).await?)
+    }
+}
+
+impl<C, R> From<Call<C, R>> for Cmd {
+    fn from(call: Call<C, R>) -> Cmd {
+        call.into_cmd()
+    }
+}
+
+impl<C, R> Clone for Call<C, R> {
+    fn clone(&self) -> Self {
+        Self { cmd: self.cmd.clone(), tail: self.tail.clone(), types: PhantomData }
+    }
+}
+
+impl<C, R> fmt::Debug for Call<C, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words = self.clone().into_cmd();
+        let words = words.args_iter().map(|word| match word {
+            redis::Arg::Simple(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+            _ => "?".into(),
+        });
+        f.debug_list().entries(words).finish()
+    }
+}
+
+/// The type of a parameter, by its kind.
+macro_rules! kind {
+    (text) => { impl redis::ToSingleRedisArg };
+    (texts) => { impl redis::ToRedisArgs };
+    (period) => { impl Into<crate::Period> };
+    (moment) => { impl Into<crate::Moment> };
+    (yes_no) => { bool };
+    ($number:ident) => { $number };
+}
+
+/// The argument of a command, by the kind of the parameter.
+macro_rules! argument {
+    (period $value:expr) => {
+        Into::<crate::Period>::into($value)
+    };
+    (moment $value:expr) => {
+        Into::<crate::Moment>::into($value)
+    };
+    (yes_no $value:expr) => {
+        if $value { "yes" } else { "no" }
+    };
+    ($kind:ident $value:expr) => {
+        $value
+    };
+}
+
+/// Defines commands. The parameters behind `;` follow the options. `+` lists tokens that code below the macro sends.
+macro_rules! commands {
+    ($(
+        $(#[$doc:meta])*
+        $command:ident $name:ident($($arg:ident: $kind:ident),* $(; $($last:ident: $last_kind:ident),*)?) -> $reply:ty = $word:literal
+        $({ $(
+            $(#[$option_doc:meta])*
+            $option:ident($($value:ident: $value_kind:ident),*) = $token:literal,
+        )* })?
+        $(+ [$($also:literal)*])?
+    )*) => {
+        $(
+            #[doc = concat!("The command `", $word, "`.")]
+            #[derive(Clone, Copy, Debug)]
+            pub struct $command;
+
+            $(#[$doc])*
+            ///
+            #[doc = concat!("Calls `", $word, "`.")]
+            pub fn $name($($arg: $crate::commands::kind!($kind),)* $($($last: $crate::commands::kind!($last_kind)),*)?) -> Call<$command, $reply> {
+                Call::new($word)
+                    $(.with($crate::commands::argument!($kind $arg)))*
+                    $($(.then($crate::commands::argument!($last_kind $last)))*)?
+            }
+
+            $(impl<R> Call<$command, R> { $(
+                $(#[$option_doc])*
+                ///
+                #[doc = concat!("Adds `", $token, "`.")]
+                pub fn $option(self, $($value: $crate::commands::kind!($value_kind)),*) -> Self {
+                    self.with($token) $(.with($crate::commands::argument!($value_kind $value)))*
+                }
+            )* })?
+        )*
+
+        /// The commands of this module, and the tokens of their options.
+        #[doc(hidden)]
+        pub const COMMANDS: &[(&str, &[&str])] = &[$(($word, &[$($($token,)*)? $($($also,)*)?])),*];
+    };
+}
+pub(crate) use {argument, kind};
+
+/// Returns the fields of a reply that is a map.
+fn fields(reply: redis::Value) -> Result<std::collections::HashMap<String, redis::Value>, redis::ParsingError> {
+    redis::from_redis_value(reply)
+}
+
+/// Reads a struct from a map whose fields have the names of the struct's fields.
+macro_rules! from_map {
+    ($name:ident { $($field:ident),* $(,)? }) => {
+        impl redis::FromRedisValue for $name {
+            fn from_redis_value(reply: redis::Value) -> Result<Self, redis::ParsingError> {
+                let mut fields = $crate::commands::fields(reply)?;
+                Ok(Self { $($field: redis::from_redis_value(
+                    fields.remove(stringify!($field)).unwrap_or(redis::Value::Nil))?),* })
+            }
+        }
+    };
+}
+pub(crate) use from_map;
+
+pub mod zexp;
+pub mod zlb;
+pub mod zq;
+pub mod zrl;

@@ -1,0 +1,345 @@
+//! Queues: the commands `ZQ.*`. `Queue` and `Worker` (features `queue`, `worker`) call them for you.
+
+use super::Call;
+use crate::Period;
+use redis::{FromRedisValue, ParsingError, ToSingleRedisArg, Value, from_redis_value};
+use std::collections::HashMap;
+
+/// A claimed job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// The key of the queue.
+    pub key: String,
+    /// The ID of the job.
+    pub id: String,
+    /// The token, which ZQ.ACK and ZQ.NACK need. Later claims of the queue have larger tokens.
+    pub token: u64,
+    /// The number of the attempt, from 1.
+    pub attempt: u64,
+    /// When the lease expires, in Unix ms.
+    pub deadline_ms: u64,
+    /// The payload.
+    pub payload: Vec<u8>,
+}
+
+impl FromRedisValue for Claim {
+    fn from_redis_value(reply: Value) -> Result<Self, ParsingError> {
+        let (key, id, token, attempt, deadline_ms, payload) = from_redis_value(reply)?;
+        Ok(Self { key, id, token, attempt, deadline_ms, payload })
+    }
+}
+
+/// A job as ZQ.PEEK lists it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// The ID of the job.
+    pub id: String,
+    /// Unix ms: when the job is due, when its lease expires, or when it became a dead letter.
+    pub due_ms: u64,
+    /// The priority; lower is served first.
+    pub priority: i64,
+    /// How often the job was claimed.
+    pub attempts: u64,
+    /// The payload; None with NOPAYLOAD.
+    pub payload: Option<Vec<u8>>,
+    /// The lease of a claimed job, with WITHLEASE.
+    pub lease: Option<Lease>,
+}
+
+/// A worker's right to run a job until a deadline.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// The name of the worker.
+    pub worker: Option<String>,
+    /// The token of the claim.
+    pub token: u64,
+    /// When the lease expires, in Unix ms.
+    pub deadline_ms: u64,
+}
+
+impl FromRedisValue for Listed {
+    fn from_redis_value(reply: Value) -> Result<Self, ParsingError> {
+        let mut items = Vec::<Value>::from_redis_value(reply)?;
+        let rest = items.split_off(items.len().min(5));
+        let (id, due_ms, priority, attempts, payload) = from_redis_value(Value::Array(items))?;
+        let lease = match rest.is_empty() {
+            true => None,
+            false => {
+                let (worker, token, deadline_ms) = from_redis_value(Value::Array(rest))?;
+                Some(Lease { worker, token, deadline_ms })
+            }
+        };
+        Ok(Self { id, due_ms, priority, attempts, payload, lease })
+    }
+}
+
+/// A job as ZQ.GET shows it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// `ready`, `delayed`, `claimed` or `dead`.
+    pub state: String,
+    /// The payload.
+    pub payload: Vec<u8>,
+    /// The priority; lower is served first.
+    pub priority: i64,
+    /// How often the job was claimed.
+    pub attempts: u64,
+    /// How often the job may be claimed; None: no limit.
+    pub max_attempts: Option<u64>,
+    /// Unix ms: when the job is due, when its lease expires, or when it became a dead letter.
+    pub due_ms: u64,
+    /// The token that is valid now.
+    pub token: Option<u64>,
+    /// When the job was pushed, in Unix ms.
+    pub created_ms: u64,
+    /// The period of a recurring job.
+    pub every_ms: Option<u64>,
+    /// When the TTL of the job ends, in Unix ms.
+    pub expires_ms: Option<u64>,
+    /// When the job was last claimed, in Unix ms.
+    pub claimed_ms: Option<u64>,
+    /// When the job last failed, in Unix ms.
+    pub failed_ms: Option<u64>,
+    /// The worker that claimed the job.
+    pub worker: Option<String>,
+    /// The text of the last failure.
+    pub error: Option<String>,
+    /// The group of the job.
+    pub group: Option<String>,
+    /// The payload of a push with AGAIN that waits until this job's claim ends.
+    pub again_payload: Option<Vec<u8>>,
+}
+
+super::from_map!(Job {
+    state,
+    payload,
+    priority,
+    attempts,
+    max_attempts,
+    due_ms,
+    token,
+    created_ms,
+    every_ms,
+    expires_ms,
+    claimed_ms,
+    failed_ms,
+    worker,
+    error,
+    group,
+    again_payload,
+});
+
+/// A group of jobs, as ZQ.GROUPS lists it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// The name; empty for the jobs without a group.
+    pub name: String,
+    /// How many jobs are ready.
+    pub ready: u64,
+    /// How many jobs are delayed.
+    pub delayed: u64,
+    /// How many jobs are claimed.
+    pub claimed: u64,
+    /// Until when the group is held, in Unix ms.
+    pub held_until_ms: Option<u64>,
+}
+
+impl FromRedisValue for Group {
+    fn from_redis_value(reply: Value) -> Result<Self, ParsingError> {
+        let (name, ready, delayed, claimed, held_until_ms) = from_redis_value(reply)?;
+        Ok(Self { name, ready, delayed, claimed, held_until_ms })
+    }
+}
+
+/// Totals and settings of a queue, by the names of ZQ.STATS and ZQ.CONFIG.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fields(pub HashMap<String, Value>);
+
+impl Fields {
+    /// Returns a number; None if the field is null or not a number: `stats.get("ready")`.
+    pub fn get(&self, name: &str) -> Option<i64> {
+        self.0.get(name).and_then(|value| redis::from_redis_value_ref(value).ok())
+    }
+}
+
+impl FromRedisValue for Fields {
+    fn from_redis_value(reply: Value) -> Result<Self, ParsingError> {
+        super::fields(reply).map(Self)
+    }
+}
+
+commands! {
+    /// Adds a job. Returns its ID, or None if the queue has a job of this ID.
+    Push push(key: text, payload: text) -> Option<String> = "ZQ.PUSH" {
+        /// Your own ID.
+        id(id: text) = "ID",
+        /// When the job is due, from now.
+        delay(wait: period) = "DELAY",
+        /// The moment at which the job is due.
+        at(moment: moment) = "AT",
+        /// Jobs of a lower priority are served first; 0 by default.
+        priority(priority: i32) = "PRIORITY",
+        /// After this number of attempts, the job becomes a dead letter; 0: no limit.
+        max_attempts(attempts: u64) = "MAXATTEMPTS",
+        /// The period of a recurring job.
+        every(period: period) = "EVERY",
+        /// The group of the job.
+        group(name: text) = "GROUP",
+        /// How long the job can be claimed after its due time.
+        ttl(ttl: period) = "TTL",
+        /// Replaces a job of this ID in any state.
+        replace() = "REPLACE",
+        /// The job of this ID runs at least once after this push, and never twice at a time.
+        again() = "AGAIN",
+    }
+    /// Adds options to [`claim`].
+    ClaimCommand new_claim(numkeys: u64) -> Vec<Claim> = "ZQ.CLAIM" {
+        /// At most this number of jobs; 1 by default.
+        count(jobs: u64) = "COUNT",
+        /// How long to wait for a job; 0: forever.
+        block(timeout: period) = "BLOCK",
+        /// The name of the worker.
+        as_worker(name: text) = "AS",
+    } + ["LEASE"]
+    /// Acknowledges a job. Returns whether the token is valid.
+    Ack ack(key: text, id: text, token: u64) -> bool = "ZQ.ACK"
+    /// Returns a job to the queue, or makes it a dead letter. Returns whether the token is valid.
+    Nack nack(key: text, id: text, token: u64) -> bool = "ZQ.NACK" {
+        /// When the job is due again, from now; by default after the BACKOFF of the queue.
+        delay(wait: period) = "DELAY",
+        /// The moment at which the job is due again.
+        at(moment: moment) = "AT",
+        /// The job becomes a dead letter.
+        dead() = "DEAD",
+        /// This attempt does not count.
+        free() = "FREE",
+        /// For this time, no job of the job's group is claimed.
+        hold(duration: period) = "HOLD",
+        /// The text of the failure.
+        error(text: text) = "ERROR",
+    }
+    /// Adds jobs to [`extend`].
+    Extend new_extend(key: text, lease: period) -> Vec<Option<u64>> = "ZQ.EXTEND"
+    /// Removes jobs in any state. Returns how many.
+    Cancel cancel(key: text, ids: texts) -> u64 = "ZQ.CANCEL"
+    /// Removes jobs of a state (`READY`, `DELAYED` or `DEAD`), oldest first. Returns how many.
+    Clean clean(key: text, state: text) -> u64 = "ZQ.CLEAN" {
+        /// Only jobs that have been in this state for that long.
+        older(duration: period) = "OLDER",
+        /// Only jobs of this group.
+        group(name: text) = "GROUP",
+        /// At most this number of jobs; 1,000 by default.
+        count(jobs: u64) = "COUNT",
+    } + ["READY" "DELAYED" "DEAD"]
+    /// Changes the due time or the priority of a waiting job. Returns false if the job is missing, claimed or dead.
+    Reschedule reschedule(key: text, id: text) -> bool = "ZQ.RESCHEDULE" {
+        /// When the job is due, from now.
+        delay(wait: period) = "DELAY",
+        /// The moment at which the job is due.
+        at(moment: moment) = "AT",
+        /// The new priority.
+        priority(priority: i32) = "PRIORITY",
+    }
+    /// Returns a job; None if it is not in the queue.
+    Get get(key: text, id: text) -> Option<Job> = "ZQ.GET"
+    /// Returns jobs of a state (`READY`, `DELAYED`, `CLAIMED` or `DEAD`), in the order in which they are served.
+    Peek peek(key: text, state: text) -> Vec<Listed> = "ZQ.PEEK" {
+        /// At most this number of jobs.
+        count(jobs: u64) = "COUNT",
+        /// The list begins behind this job.
+        after(id: text) = "AFTER",
+        /// Only jobs of this group.
+        group(name: text) = "GROUP",
+        /// Without the payloads.
+        no_payload() = "NOPAYLOAD",
+        /// With the leases of claimed jobs.
+        with_lease() = "WITHLEASE",
+    } + ["READY" "DELAYED" "CLAIMED" "DEAD"]
+    /// Makes dead letters ready again. Returns how many.
+    Redrive redrive(key: text) -> u64 = "ZQ.REDRIVE" {
+        /// Only jobs of this group.
+        group(name: text) = "GROUP",
+        /// At most this number of jobs; 1,000 by default.
+        count(jobs: u64) = "COUNT",
+        /// Only the jobs of these IDs.
+        ids(ids: texts) = "ID",
+    }
+    /// Holds a group: for this time, no job of the group is claimed. Returns false if no job is in the group.
+    Hold hold(key: text, group: text, duration: period) -> bool = "ZQ.HOLD"
+    /// Returns the groups of a queue in the order of their names.
+    Groups groups(key: text) -> Vec<Group> = "ZQ.GROUPS" {
+        /// The list begins behind this name.
+        after(name: text) = "AFTER",
+        /// At most this number of groups.
+        count(groups: u64) = "COUNT",
+    }
+    /// Returns the names of the queues of this database.
+    List list() -> Vec<String> = "ZQ.LIST" {
+        /// The list begins behind this name.
+        after(name: text) = "AFTER",
+        /// At most this number of queues.
+        count(queues: u64) = "COUNT",
+    }
+    /// Returns totals and settings; None if the queue does not exist.
+    Stats stats(key: text) -> Option<Fields> = "ZQ.STATS"
+    /// Changes settings. [`settings`] returns them.
+    Config config(key: text) -> () = "ZQ.CONFIG" {
+        /// The number of attempts after which a job becomes a dead letter; 0: no limit.
+        max_attempts(attempts: u64) = "MAXATTEMPTS",
+        /// The wait after a failure, which doubles with each attempt up to `max`.
+        backoff(base: period, max: period) = "BACKOFF",
+        /// The largest random addition to the wait, in percent.
+        jitter(percent: u64) = "JITTER",
+        /// How much waiting one step of priority is worth.
+        aging(duration: period) = "AGING",
+        /// The largest number of jobs.
+        maxlen(jobs: u64) = "MAXLEN",
+        /// The largest number of dead letters.
+        deadlen(jobs: u64) = "DEADLEN",
+        /// How long the queue keeps dead letters.
+        deadttl(duration: period) = "DEADTTL",
+        /// How many jobs are claimed at once.
+        concurrency(jobs: u64) = "CONCURRENCY",
+        /// How many claims there are in any window.
+        rate(limit: u64, window: period) = "RATE",
+        /// How many jobs of a group are claimed at once.
+        group_concurrency(jobs: u64) = "GROUPCONCURRENCY",
+        /// How many claims of a group there are in any window.
+        group_rate(limit: u64, window: period) = "GROUPRATE",
+        /// Whether the jobs of a group are served one at a time, in the order of their pushes.
+        ordered(is_ordered: yes_no) = "ORDERED",
+        /// Whether no job is claimed.
+        paused(is_paused: yes_no) = "PAUSED",
+    } + ["yes" "no"]
+}
+
+/// Returns the settings of a queue; None if the queue does not exist. Calls `ZQ.CONFIG`.
+pub fn settings(key: impl ToSingleRedisArg) -> Call<Config, Option<Fields>> {
+    config(key).reply_as()
+}
+
+/// Claims jobs of the first queue that has any: `claim(["mails"], "30s").count(10).block("5s")`.
+pub fn claim<K: ToSingleRedisArg>(
+    keys: impl IntoIterator<Item = K>,
+    lease: impl Into<Period>,
+) -> Call<ClaimCommand, Vec<Claim>> {
+    let keys: Vec<K> = keys.into_iter().collect();
+    let call = keys.iter().fold(new_claim(keys.len() as u64), |call, key| call.with(key));
+    call.with("LEASE").with(lease.into())
+}
+
+/// Extends leases. Returns the new deadline of each job in Unix ms; None if its lease is lost.
+pub fn extend<I: ToSingleRedisArg>(
+    key: impl ToSingleRedisArg,
+    lease: impl Into<Period>,
+    jobs: impl IntoIterator<Item = (I, u64)>,
+) -> Call<Extend, Vec<Option<u64>>> {
+    jobs.into_iter().fold(new_extend(key, lease), |call, (id, token)| call.with(id).with(token))
+}
+
+impl<R> Call<Ack, R> {
+    /// Acknowledges another job with the same command. Use [`Call::reply_as`] to read the number of jobs.
+    pub fn and(self, id: impl ToSingleRedisArg, token: u64) -> Self {
+        self.with(id).with(token)
+    }
+}

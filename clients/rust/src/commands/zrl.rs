@@ -1,0 +1,207 @@
+//! Rate limits: the commands `ZRL.*`. The `Limiter` (feature `limiter`) calls them for you.
+
+use super::Call;
+use crate::{Moment, Period};
+use redis::{FromRedisValue, ParsingError, ToSingleRedisArg, Value, from_redis_value};
+use std::time::Duration;
+
+/// The decision of a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Check {
+    /// Whether the units were taken (ZRL.PEEK: would be taken).
+    pub allowed: bool,
+    /// The limit, as given in the call.
+    pub limit: u64,
+    /// Units that are free after this call, at least 0.
+    pub remaining: u64,
+    /// Units in use beyond the limit, taken by FORCE. Later calls are denied until this debt is paid.
+    pub debt: u64,
+    /// The wait after which the same call succeeds, if other callers take no units; 0: the call was allowed. None: the
+    /// call costs more than the limit, and never succeeds.
+    pub retry_after: Option<Duration>,
+    /// The time until all units are free.
+    pub reset_after: Duration,
+    /// Unix time in ms at which the units of this call become available again; 0 if none were taken.
+    pub charged_until_ms: u64,
+}
+
+impl FromRedisValue for Check {
+    fn from_redis_value(reply: Value) -> Result<Self, ParsingError> {
+        let (allowed, limit, remaining, retry_after, reset_after, charged_until_ms): (_, _, i64, i64, u64, _) =
+            from_redis_value(reply)?;
+        Ok(Self {
+            allowed,
+            limit,
+            remaining: remaining.max(0).unsigned_abs(),
+            debt: remaining.min(0).unsigned_abs(),
+            retry_after: u64::try_from(retry_after).ok().map(Duration::from_millis),
+            reset_after: Duration::from_millis(reset_after),
+            charged_until_ms,
+        })
+    }
+}
+
+/// The decision of several limits together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checks {
+    /// Whether units were taken from all limits. If not, units were taken from none.
+    pub allowed: bool,
+    /// The decision of each limit. `allowed` is true if the limit alone would have allowed the call.
+    pub checks: Vec<Check>,
+}
+
+impl FromRedisValue for Checks {
+    fn from_redis_value(reply: Value) -> Result<Self, ParsingError> {
+        let mut items = Vec::<Value>::from_redis_value(reply)?.into_iter();
+        let allowed = from_redis_value(items.next().unwrap_or(Value::Nil))?;
+        Ok(Self { allowed, checks: items.map(from_redis_value).collect::<Result<_, _>>()? })
+    }
+}
+
+/// The reply of ZRL.INFO.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Info {
+    /// `sliding`, `fixed`, `leaky` or `throttle`.
+    pub algorithm: String,
+    /// Units in use, including a debt. None for limits of ZRL.THROTTLE.
+    pub units: Option<u64>,
+    /// How many points in time the key stores.
+    pub slots: u64,
+    /// Unix ms at which the next unit becomes available again.
+    pub next_available_ms: Option<u64>,
+    /// Unix ms at which all units are available again.
+    pub all_available_ms: Option<u64>,
+}
+
+super::from_map!(Info { algorithm, units, slots, next_available_ms, all_available_ms });
+
+/// The reply of ZRL.THROTTLE, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Throttle {
+    /// Whether the call is denied.
+    pub limited: bool,
+    /// The limit: the burst + 1.
+    pub limit: i64,
+    /// How many units are free.
+    pub remaining: i64,
+    /// The seconds after which the call succeeds; -1 if it was allowed.
+    pub retry_after: i64,
+    /// The seconds until all units are free.
+    pub reset_after: i64,
+}
+
+impl FromRedisValue for Throttle {
+    fn from_redis_value(reply: Value) -> Result<Self, ParsingError> {
+        let (limited, limit, remaining, retry_after, reset_after) = from_redis_value(reply)?;
+        Ok(Self { limited, limit, remaining, retry_after, reset_after })
+    }
+}
+
+/// A key that was denied often (ZRL.TOP). The true number of denials is from `denied - error` to `denied`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Denied {
+    /// The Redis key of the limit.
+    pub key: String,
+    /// How often the key was denied, at most.
+    pub denied: u64,
+    /// Unix ms since when the key is counted.
+    pub since_ms: u64,
+    /// By how much `denied` may be too high.
+    pub error: u64,
+}
+
+impl FromRedisValue for Denied {
+    fn from_redis_value(reply: Value) -> Result<Self, ParsingError> {
+        let (key, denied, since_ms, error) = from_redis_value(reply)?;
+        Ok(Self { key, denied, since_ms, error })
+    }
+}
+
+/// One limit of ZRL.MCHECK: the Redis key, the limit and the window.
+pub type Quota<K, W> = (K, u64, W);
+
+commands! {
+    /// Takes units if they fit.
+    CheckCommand check(key: text, limit: u64, window: period) -> Check = "ZRL.CHECK" {
+        /// How many units to take; 1 by default.
+        cost(units: u64) = "COST",
+        /// A unit becomes available again one window after it was taken. This is the default.
+        sliding() = "SLIDING",
+        /// Units become available again at the end of the window.
+        fixed() = "FIXED",
+        /// Units become available again one by one (GCRA).
+        leaky() = "LEAKY",
+        /// Units become available again exactly to the millisecond, at any limit.
+        exact() = "EXACT",
+        /// The precision of the time at which a unit becomes available again.
+        precision(duration: period) = "PRECISION",
+        /// Takes the units even if they do not fit.
+        force() = "FORCE",
+    }
+    /// Returns what [`check()`] would return. Takes nothing.
+    Peek peek(key: text, limit: u64, window: period) -> Check = "ZRL.PEEK" {
+        /// How many units the call would take; 1 by default.
+        cost(units: u64) = "COST",
+        /// As for [`check()`].
+        sliding() = "SLIDING",
+        /// As for [`check()`].
+        fixed() = "FIXED",
+        /// As for [`check()`].
+        leaky() = "LEAKY",
+        /// As for [`check()`].
+        exact() = "EXACT",
+        /// As for [`check()`].
+        precision(duration: period) = "PRECISION",
+        /// As for [`check()`].
+        force() = "FORCE",
+    }
+    /// Adds options to [`mcheck`].
+    MCheck new_mcheck(numkeys: u64) -> Checks = "ZRL.MCHECK" {
+        /// How many units to take: one number for all keys, or a number for each key.
+        cost(units: texts) = "COST",
+        /// The algorithms: one for all keys, or one for each key. For example `["SLIDING", "LEAKY"]`.
+        precision(duration: period) = "PRECISION",
+        /// As for [`check()`], for the keys that are SLIDING.
+        exact() = "EXACT",
+        /// Takes the units from all keys even if they do not fit.
+        force() = "FORCE",
+    } + ["SLIDING" "FIXED" "LEAKY"]
+    /// Returns units of a call whose `charged_until_ms` is `at`. Returns how many of them were still in use.
+    Refund new_refund(key: text, units: u64) -> u64 = "ZRL.REFUND" + ["AT"]
+    /// Returns how many units of a limit are in use; None if the key is missing.
+    InfoCommand info(key: text) -> Option<Info> = "ZRL.INFO"
+    /// Calls the command with the arguments and the reply of redis-cell's CL.THROTTLE.
+    ThrottleCommand throttle(key: text, max_burst: u64, count: u64, period_s: u64, quantity: i64) -> Throttle = "ZRL.THROTTLE"
+    /// Returns the keys that were denied most often.
+    Top top() -> Vec<Denied> = "ZRL.TOP" {
+        /// The number of keys; 10 by default.
+        count(keys: u64) = "COUNT",
+        /// Sets all counts to 0 after the reply.
+        reset() = "RESET",
+    }
+}
+
+/// Takes units from several limits, or from none.
+pub fn mcheck<K: ToSingleRedisArg, W: Into<Period>>(
+    quotas: impl IntoIterator<Item = Quota<K, W>>,
+) -> Call<MCheck, Checks> {
+    let (mut keys, mut windows) = (Vec::new(), Vec::new());
+    for (key, limit, window) in quotas {
+        keys.push(key);
+        windows.push((limit, window.into()));
+    }
+    let call = keys.iter().fold(new_mcheck(keys.len() as u64), |call, key| call.with(key));
+    windows.into_iter().fold(call, |call, (limit, window)| call.with(limit).with(window))
+}
+
+impl<R> Call<MCheck, R> {
+    /// The algorithms: one for all keys, or one for each key.
+    pub fn algorithms(self, words: impl redis::ToRedisArgs) -> Self {
+        self.with(words)
+    }
+}
+
+/// Returns units that one call took. `charged_until` is [`Check::charged_until_ms`] of that call.
+pub fn refund(key: impl ToSingleRedisArg, units: u64, charged_until: impl Into<Moment>) -> Call<Refund, u64> {
+    new_refund(key, units).with("AT").with(charged_until.into())
+}

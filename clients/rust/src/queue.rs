@@ -1,0 +1,485 @@
+//! Pushes jobs, and manages queues. Workers have their own commands.
+
+use crate::codec::{Decode, Encode, headed, read};
+use crate::commands::{Call, zq};
+use crate::error::Error;
+use crate::random::random_id;
+use crate::shards::{keys_of, shard_of};
+use crate::time::{Moment, Period};
+use redis::aio::ConnectionLike;
+use redis::{FromRedisValue, Value};
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
+use std::pin::Pin;
+
+/// A payload that cannot be decoded.
+#[derive(Clone, Debug)]
+pub struct Undecodable {
+    /// The bytes of the payload, with its header.
+    pub raw: Vec<u8>,
+    /// Why the payload cannot be decoded.
+    pub error: Error,
+}
+
+/// A job of a queue, with its payload.
+#[derive(Clone, Debug)]
+pub struct WithPayload<T, J> {
+    /// The payload.
+    pub payload: Result<T, Undecodable>,
+    /// The other fields. The field `payload` is unread.
+    pub job: J,
+}
+
+/// How many jobs ZQ.REDRIVE and ZQ.CLEAN handle by default.
+const COUNT: u64 = 1000;
+
+/// The fields of ZQ.STATS that are counts. The other fields are settings, except for `oldest_ready_ms`.
+const TOTALS: [&str; 20] = [
+    "ready",
+    "delayed",
+    "claimed",
+    "dead",
+    "groups",
+    "pushed",
+    "claimed_total",
+    "acked",
+    "nacked",
+    "cancelled",
+    "redriven",
+    "expired_leases",
+    "replaced",
+    "recurred",
+    "missed",
+    "cleaned",
+    "dropped",
+    "revoked",
+    "late",
+    "expired",
+];
+
+/// A queue: pushes jobs and shows them. `T` is the type of the payloads.
+///
+/// ```
+/// # async fn run() -> Result<(), zeitset_client::Error> {
+/// # let Some(url) = std::env::var("ZEITSET_URL").ok() else { return Ok(()) };
+/// use zeitset_client::Queue;
+///
+/// let redis = redis::Client::open(url)?.get_multiplexed_async_connection().await?;
+/// let mails = Queue::<_, String>::new(redis, "mails");
+/// let id = mails.push(&"welcome-ann".to_owned()).delay("5m").id("mail:1").await?;
+/// assert_eq!(id.as_deref(), Some("mail:1"));
+/// # mails.cancel(["mail:1"]).await?;
+/// # Ok(())
+/// # }
+/// # tokio::runtime::Runtime::new().unwrap().block_on(run()).unwrap();
+/// ```
+pub struct Queue<C, T = serde_json::Value> {
+    connection: C,
+    name: String,
+    /// The key of the queue, or the keys of its shards.
+    keys: Vec<String>,
+    payload: PhantomData<fn() -> T>,
+}
+
+impl<C: Clone, T> Clone for Queue<C, T> {
+    fn clone(&self) -> Self {
+        let Self { connection, name, keys, payload } = self;
+        Self { connection: connection.clone(), name: name.clone(), keys: keys.clone(), payload: *payload }
+    }
+}
+
+impl<C: ConnectionLike + Clone + Send + Sync, T: Encode + Decode> Queue<C, T> {
+    /// Returns the queue of a key.
+    pub fn new(connection: C, key: impl Into<String>) -> Self {
+        let name: String = key.into();
+        Self { connection, keys: vec![name.clone()], name, payload: PhantomData }
+    }
+
+    /// Returns a queue whose jobs are in several keys: `{mails:0}`, `{mails:1}` … All clients need the same number.
+    /// Fails if the number is not from 1 to 1,024, or if the name contains braces.
+    pub fn with_shards(connection: C, name: impl Into<String>, shards: u16) -> Result<Self, Error> {
+        let name: String = name.into();
+        Ok(Self { connection, keys: keys_of(&name, Some(shards))?, name, payload: PhantomData })
+    }
+
+    /// Returns the name of the queue, which is its key if the queue has no shards.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns one queue for each shard. If the queue has no shards, returns one queue.
+    pub fn shards(&self) -> Vec<Self> {
+        self.keys.iter().map(|key| Self::new(self.connection.clone(), key)).collect()
+    }
+
+    /// Adds a job: `queue.push(&payload).id("mail:1").delay("5m").await`. The result is the ID of the job. Without
+    /// `replace` and `again`, it is None if the queue has a job of this ID.
+    pub fn push(&self, payload: &T) -> Push<'_, C, T> {
+        let (traceparent, timeout, id, group, options) = (None, None, None, None, Vec::new());
+        Push { queue: self, payload: payload.encode(), traceparent, timeout, id, group, options }
+    }
+
+    /// Adds several jobs together. Returns for each job what `push` returns.
+    pub async fn push_many<'a>(
+        &self,
+        jobs: impl IntoIterator<Item = Push<'a, C, T>>,
+    ) -> Result<Vec<Option<String>>, Error>
+    where
+        C: 'a,
+        T: 'a,
+    {
+        let mut parts = BTreeMap::<String, Part>::new();
+        let mut count = 0;
+        for push in jobs {
+            let (key, call, id) = push.call()?;
+            let part = parts.entry(key).or_default();
+            part.pipe.add_command(call.into());
+            part.places.push((count, id));
+            count += 1;
+        }
+        let mut ids = vec![None; count];
+        // One pipeline for each key: in a cluster, a pipeline goes to one node.
+        for Part { pipe, places } in parts.into_values() {
+            let replies: Vec<Option<String>> = pipe.query_async(&mut self.connection.clone()).await?;
+            for (reply, (at, own)) in replies.into_iter().zip(places) {
+                ids[at] = own.or(reply);
+            }
+        }
+        Ok(ids)
+    }
+
+    /// Removes jobs in any state. Returns how many.
+    pub async fn cancel(&self, ids: impl IntoIterator<Item = &str>) -> Result<u64, Error> {
+        let ids: Vec<_> = ids.into_iter().collect();
+        if let [key] = self.keys.as_slice() {
+            return self.send(zq::cancel(key, ids)).await;
+        }
+        let mut removed = 0;
+        for id in ids {
+            removed += self.find(id, None, |key| zq::cancel(key, id), |count| *count > 0).await?;
+        }
+        Ok(removed)
+    }
+
+    /// Changes the due time or the priority of a waiting job: `queue.reschedule("mail:1", None, |call|
+    /// call.delay("5m"))`. Returns false if the job is claimed, dead or missing.
+    pub async fn reschedule<F>(&self, id: &str, group: Option<&str>, change: F) -> Result<bool, Error>
+    where
+        F: Fn(Call<zq::Reschedule, bool>) -> Call<zq::Reschedule, bool>,
+    {
+        self.find(id, group, |key| change(zq::reschedule(key, id)), |done| *done).await
+    }
+
+    /// Returns a job; None if it is not in the queue. `group` helps to find the job if the queue has shards.
+    pub async fn get(&self, id: &str, group: Option<&str>) -> Result<Option<WithPayload<T, zq::Job>>, Error> {
+        let found = self.find(id, group, |key| zq::get(key, id), Option::is_some).await?;
+        Ok(found.map(|mut job| WithPayload { payload: payload(std::mem::take(&mut job.payload)), job }))
+    }
+
+    /// Returns the first jobs in a state: `READY`, `DELAYED`, `CLAIMED` or `DEAD`.
+    pub async fn peek(&self, state: &str, count: u64) -> Result<Vec<WithPayload<T, zq::Listed>>, Error> {
+        let mut jobs = Vec::new();
+        for key in &self.keys {
+            jobs.extend(self.send(zq::peek(key, state).count(count)).await?);
+        }
+        if self.keys.len() > 1 {
+            let is_ready = state.eq_ignore_ascii_case("READY");
+            jobs.sort_by_key(|job| (if is_ready { job.priority } else { 0 }, job.due_ms));
+            jobs.truncate(usize::try_from(count).unwrap_or(usize::MAX));
+        }
+        let read = |mut job: zq::Listed| WithPayload { payload: payload(job.payload.take().unwrap_or_default()), job };
+        Ok(jobs.into_iter().map(read).collect())
+    }
+
+    /// Makes at most `count` dead letters ready again. Returns how many.
+    pub async fn redrive(&self, count: Option<u64>) -> Result<u64, Error> {
+        self.each_until(count, |key, count| zq::redrive(key).count(count)).await
+    }
+
+    /// Makes the dead letter of this ID ready again. Returns whether there was one.
+    pub async fn redrive_one(&self, id: &str, group: Option<&str>) -> Result<bool, Error> {
+        Ok(self.find(id, group, |key| zq::redrive(key).ids(id), |count| *count > 0).await? > 0)
+    }
+
+    /// Removes up to `count` (default 1,000) jobs of a state (`READY`, `DELAYED` or `DEAD`), oldest first. Returns how
+    /// many; 0 if none are left.
+    pub async fn clean(&self, state: &str, count: Option<u64>) -> Result<u64, Error> {
+        self.each_until(count, |key, count| zq::clean(key, state).count(count)).await
+    }
+
+    /// Returns totals and settings; None if the queue does not exist. If the queue has shards, returns the sums of the
+    /// totals, and the settings of the first shard.
+    pub async fn stats(&self) -> Result<Option<zq::Fields>, Error> {
+        let mut sum: Option<zq::Fields> = None;
+        for key in &self.keys {
+            let Some(stats) = self.send(zq::stats(key)).await? else { continue };
+            let Some(sum) = &mut sum else {
+                sum = Some(stats);
+                continue;
+            };
+            let both = |name: &str, sum: &zq::Fields| (sum.get(name), stats.get(name));
+            let oldest = match both("oldest_ready_ms", sum) {
+                (Some(a), Some(b)) => Some(a.min(b)),
+                (a, b) => a.or(b),
+            };
+            sum.0.insert("oldest_ready_ms".into(), oldest.map_or(Value::Nil, Value::Int));
+            for name in TOTALS {
+                let (a, b) = both(name, sum);
+                sum.0.insert(name.into(), Value::Int(a.unwrap_or_default() + b.unwrap_or_default()));
+            }
+        }
+        Ok(sum)
+    }
+
+    /// Changes settings in all shards: `queue.configure(|config| config.max_attempts(5).concurrency(10))`.
+    pub async fn configure<F>(&self, settings: F) -> Result<(), Error>
+    where
+        F: Fn(Call<zq::Config, ()>) -> Call<zq::Config, ()>,
+    {
+        for key in &self.keys {
+            self.send(settings(zq::config(key))).await?;
+        }
+        Ok(())
+    }
+
+    /// Stops claims until `resume`.
+    pub async fn pause(&self) -> Result<(), Error> {
+        self.configure(|config| config.paused(true)).await
+    }
+
+    /// Ends `pause`.
+    pub async fn resume(&self) -> Result<(), Error> {
+        self.configure(|config| config.paused(false)).await
+    }
+
+    /// Returns the groups in the order of their names. The jobs without a group form one group, even if they are in
+    /// several shards.
+    pub async fn groups(&self, count: u64) -> Result<Vec<zq::Group>, Error> {
+        let mut groups: BTreeMap<String, zq::Group> = BTreeMap::new();
+        for key in &self.keys {
+            for group in self.send(zq::groups(key).count(count)).await? {
+                match groups.get_mut(&group.name) {
+                    None => drop(groups.insert(group.name.clone(), group)),
+                    Some(sum) => {
+                        sum.ready += group.ready;
+                        sum.delayed += group.delayed;
+                        sum.claimed += group.claimed;
+                        sum.held_until_ms = sum.held_until_ms.max(group.held_until_ms);
+                    }
+                }
+            }
+        }
+        Ok(groups.into_values().take(usize::try_from(count).unwrap_or(usize::MAX)).collect())
+    }
+
+    /// Holds a group: during `wait`, none of its jobs is claimed. A `wait` of 0 ends the hold. The group `""` has the
+    /// jobs without a group. Returns false if no job is in the group.
+    pub async fn hold(&self, group: &str, wait: impl Into<Period>) -> Result<bool, Error> {
+        let wait = wait.into();
+        if !group.is_empty() {
+            return self.send(zq::hold(self.key(group), group, wait)).await;
+        }
+        let mut any = false;
+        for key in &self.keys {
+            any |= self.send(zq::hold(key, group, wait.clone())).await?;
+        }
+        Ok(any)
+    }
+
+    /// Returns the key of the shard of a job. `name` is the job's group, or its ID if it has no group.
+    ///
+    /// With this key, the functions of [`zq`] list, redrive or remove the jobs of one group.
+    pub fn key(&self, name: &str) -> &str {
+        &self.keys[shard_of(name, self.keys.len())]
+    }
+
+    async fn send<K, R: FromRedisValue>(&self, call: Call<K, R>) -> Result<R, Error> {
+        call.query_async(&mut self.connection.clone()).await
+    }
+
+    /// Sends a command for one job to the shard of the group or of the ID. If that shard does not have the job, sends
+    /// the command to the other shards, until one has it.
+    async fn find<K, R: FromRedisValue>(
+        &self,
+        id: &str,
+        group: Option<&str>,
+        call: impl Fn(&str) -> Call<K, R>,
+        is_found: impl Fn(&R) -> bool,
+    ) -> Result<R, Error> {
+        let group = group.filter(|group| !group.is_empty());
+        let home = self.key(group.unwrap_or(id));
+        let mut reply = self.send(call(home)).await?;
+        if group.is_none() {
+            for key in self.keys.iter().filter(|key| *key != home) {
+                if is_found(&reply) {
+                    break;
+                }
+                reply = self.send(call(key)).await?;
+            }
+        }
+        Ok(reply)
+    }
+
+    /// Sends a command for up to `count` jobs to one shard after the other, until it has changed `count` jobs.
+    async fn each_until<K>(&self, count: Option<u64>, call: impl Fn(&str, u64) -> Call<K, u64>) -> Result<u64, Error> {
+        let count = count.unwrap_or(COUNT);
+        let mut left = count;
+        for key in &self.keys {
+            if left > 0 {
+                left -= self.send(call(key, left)).await?.min(left);
+            }
+        }
+        Ok(count - left)
+    }
+}
+
+/// The pushes of a call of `push_many` to one key.
+#[derive(Default)]
+struct Part {
+    pipe: redis::Pipeline,
+    /// For each push: its place in the result, and the ID if the library has made it.
+    places: Vec<(usize, Option<String>)>,
+}
+
+fn payload<T: Decode>(raw: Vec<u8>) -> Result<T, Undecodable> {
+    read(&raw).map(|(payload, _)| payload).map_err(|error| Undecodable { raw, error })
+}
+
+/// A push that has not been sent. `.await` sends it.
+#[must_use = "a push does nothing until it is awaited"]
+pub struct Push<'a, C, T> {
+    queue: &'a Queue<C, T>,
+    payload: Result<Vec<u8>, Error>,
+    traceparent: Option<String>,
+    timeout: Option<Period>,
+    id: Option<String>,
+    group: Option<String>,
+    options: Vec<Change>,
+}
+
+type PushCall = Call<zq::Push, Option<String>>;
+type Change = Box<dyn FnOnce(PushCall) -> PushCall + Send>;
+
+impl<C, T> Push<'_, C, T> {
+    fn change(mut self, change: impl FnOnce(PushCall) -> PushCall + Send + 'static) -> Self {
+        self.options.push(Box::new(change));
+        self
+    }
+
+    /// Your own ID. While a job of this ID is in the queue, in any state, another push does nothing.
+    pub fn id(mut self, id: impl Into<String>) -> Self {
+        self.id = Some(id.into());
+        self
+    }
+
+    /// The group of the job.
+    pub fn group(mut self, group: impl Into<String>) -> Self {
+        self.group = Some(group.into());
+        self
+    }
+
+    /// A `traceparent`, which the library stores before the JSON payload. The handler gets it from the job.
+    pub fn traceparent(mut self, traceparent: impl Into<String>) -> Self {
+        self.traceparent = Some(traceparent.into());
+        self
+    }
+
+    /// How long the handler may run. This value replaces the worker's `timeout`, and requires JSON payloads.
+    pub fn timeout(mut self, timeout: impl Into<Period>) -> Self {
+        self.timeout = Some(timeout.into());
+        self
+    }
+
+    /// When the job is due, from now.
+    pub fn delay(self, delay: impl Into<Period>) -> Self {
+        let delay = delay.into();
+        self.change(|call| call.delay(delay))
+    }
+
+    /// The moment at which the job is due.
+    pub fn at(self, at: impl Into<Moment>) -> Self {
+        let at = at.into();
+        self.change(|call| call.at(at))
+    }
+
+    /// Jobs of a lower priority are served first; 0 by default.
+    pub fn priority(self, priority: i32) -> Self {
+        self.change(move |call| call.priority(priority))
+    }
+
+    /// The number of attempts after which the job becomes a dead letter; 0: no limit.
+    pub fn max_attempts(self, attempts: u64) -> Self {
+        self.change(move |call| call.max_attempts(attempts))
+    }
+
+    /// The period of a recurring job.
+    pub fn every(self, period: impl Into<Period>) -> Self {
+        let period = period.into();
+        self.change(|call| call.every(period))
+    }
+
+    /// How long the job can be claimed after its due time.
+    pub fn ttl(self, ttl: impl Into<Period>) -> Self {
+        let ttl = ttl.into();
+        self.change(|call| call.ttl(ttl))
+    }
+
+    /// Replaces a job of this ID in any state.
+    pub fn replace(self) -> Self {
+        self.change(Call::replace)
+    }
+
+    /// The job of this ID runs at least once after this push, and never twice at a time.
+    pub fn again(self) -> Self {
+        self.change(Call::again)
+    }
+}
+
+impl<C, T: Encode> Push<'_, C, T> {
+    /// Returns the key of the queue or its shard, the call, and the ID that the library has made, if it has.
+    fn call(self) -> Result<(String, PushCall, Option<String>), Error> {
+        let body = headed::<T>(self.payload?, self.traceparent.as_deref(), self.timeout.as_ref())?;
+        // If a push is repeated after a lost reply, the random ID prevents a second job.
+        let own = if self.id.is_some() { None } else { Some(random_id()) };
+        let id = self.id.or(own.clone()).unwrap_or_default();
+        let name = self.group.as_ref().filter(|group| !group.is_empty()).unwrap_or(&id);
+        let key = self.queue.keys[shard_of(name, self.queue.keys.len())].clone();
+        let mut call = zq::push(&key, body).id(id);
+        if let Some(group) = self.group {
+            call = call.group(group);
+        }
+        Ok((key, self.options.into_iter().fold(call, |call, change| change(call)), own))
+    }
+
+    /// Returns the command, for a pipeline, a transaction, or `job.chain`.
+    pub fn into_cmd(self) -> Result<redis::Cmd, Error> {
+        Ok(self.call()?.1.into())
+    }
+}
+
+impl<'a, C, T> IntoFuture for Push<'a, C, T>
+where
+    C: ConnectionLike + Clone + Send + Sync,
+    T: Encode,
+{
+    type Output = Result<Option<String>, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let mut connection = self.queue.connection.clone();
+        #[cfg(feature = "tracing")]
+        let span = crate::spans::push(&self.queue.name);
+        let called = self.call();
+        let sent = async move {
+            let (_, call, own) = called?;
+            let id = call.query_async(&mut connection).await?;
+            let id = own.or(id);
+            #[cfg(feature = "tracing")]
+            crate::spans::pushed(id.as_deref());
+            Ok(id)
+        };
+        #[cfg(feature = "tracing")]
+        let sent = tracing::Instrument::instrument(sent, span);
+        Box::pin(sent)
+    }
+}

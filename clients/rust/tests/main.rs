@@ -1,0 +1,9 @@
+//! Tests of the client crate against real servers with the module.
+
+mod chaos;
+mod commands;
+mod limiter;
+mod queue;
+mod support;
+mod tower;
+mod worker;

@@ -1,0 +1,489 @@
+//! The worker: outcomes, retries, leases, stopping, recurring jobs, shards, clusters.
+
+use super::support::{Proxy, client, connect, until};
+use redis::AsyncCommands;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use testkit::{Cluster, Server};
+use tokio::sync::{mpsc, watch};
+use zeitset_client::{Cron, Discard, Error, Event, Job, Place, Queue, Raw, Retry, State, Worker, zq};
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// The names of the events of jobs, with the IDs of the jobs.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    fn listener(&self) -> impl Fn(Event) + Send + Sync + 'static {
+        let log = self.clone();
+        move |event| {
+            let (name, ended) = match &event {
+                Event::Completed(ended) => ("completed", ended),
+                Event::Failed(ended) => ("failed", ended),
+                Event::Retried(ended) => ("retried", ended),
+                Event::Discarded(ended) => ("discarded", ended),
+                Event::Dead(ended) => ("dead", ended),
+                Event::Lost(ended) => ("lost", ended),
+                Event::Released(ended) => ("released", ended),
+                Event::Stale(ended) => ("stale", ended),
+                _ => return,
+            };
+            log.0.lock().expect("no panic").push(format!("{name} {}", ended.job.id()));
+        }
+    }
+
+    fn lines(&self) -> Vec<String> {
+        self.0.lock().expect("no panic").clone()
+    }
+
+    async fn has(&self, line: &str) {
+        until(line, async || self.lines().iter().any(|other| other == line)).await;
+    }
+}
+
+async fn queue(server: &Server) -> Queue<redis::aio::MultiplexedConnection, String> {
+    Queue::new(connect(server).await, "q")
+}
+
+#[tokio::test]
+async fn each_outcome_has_its_command_and_its_event() {
+    let server = Server::start();
+    let queue = queue(&server).await;
+    for id in ["ok", "fails", "retries", "free", "discards", "panics", "late", "last", "done"] {
+        let push = queue.push(&id.to_owned()).id(id).group(id);
+        let push = if id == "last" { push.max_attempts(1) } else { push };
+        let push = if id == "late" { push.timeout("20ms") } else { push };
+        push.await.expect("a push");
+    }
+    Queue::<_, Raw>::new(connect(&server).await, "q").push(&Raw(b"{".to_vec())).id("broken").await.expect("a push");
+    let log = Log::default();
+    let worker = Worker::new(client(&server), "q", async |job: Job<String>| -> Result<(), Failure> {
+        match job.payload.as_str() {
+            "fails" | "last" => Err(std::io::Error::other("no luck"))?,
+            "retries" => Err(Retry::after("1h").hold().because("later"))?,
+            "free" => Err(Retry::after("1h").free())?,
+            "discards" => Err(Discard("never".into()))?,
+            "panics" => panic!("oh"),
+            "late" => tokio::time::sleep(Duration::from_secs(60)).await,
+            "done" => {
+                job.done();
+                Err("an error after the work")?;
+            }
+            _ => {}
+        }
+        Ok(())
+    });
+    worker.backoff(|_| "2h").on_event(log.listener()).run_burst().await.expect("a run");
+    let mut lines = log.lines();
+    lines.sort();
+    let expected = [
+        "completed done",
+        "completed ok",
+        "dead broken",
+        "dead discards",
+        "dead last",
+        "discarded broken",
+        "discarded discards",
+        "failed fails",
+        "failed last",
+        "failed late",
+        "failed panics",
+        "retried free",
+        "retried retries",
+    ];
+    assert_eq!(lines, expected);
+    let job = async |id| queue.get(id, None).await.expect("a reply").expect("a job").job;
+    let errors = [
+        ("fails", "Error: no luck"),
+        ("retries", "Retry: later"),
+        ("discards", "Discard: never"),
+        ("panics", "Panic: oh"),
+        ("late", "TimeoutError: ran longer than 20ms"),
+    ];
+    for (id, error) in errors {
+        assert_eq!(job(id).await.error.as_deref(), Some(error), "{id}");
+    }
+    assert!(
+        job("broken").await.error.is_some_and(|error| error.starts_with("PayloadError: the payload cannot be read"))
+    );
+    assert_eq!((job("free").await.attempts, job("fails").await.attempts), (0, 1));
+    let due = job("fails").await.due_ms - job("retries").await.due_ms;
+    assert!((3_000_000..4_000_000).contains(&due), "the backoff of the worker is 2 h: {due}");
+    let groups = queue.groups(20).await.expect("groups");
+    assert!(groups.iter().all(|group| group.held_until_ms.is_some() == (group.name == "retries")), "{groups:?}");
+}
+
+#[tokio::test]
+async fn no_more_jobs_run_than_the_concurrency_and_all_of_them_do() {
+    let server = Server::start();
+    let queue = queue(&server).await;
+    let payloads = vec![String::new(); 200];
+    queue.push_many(payloads.iter().map(|payload| queue.push(payload))).await.expect("pushes");
+    let (now, most, all) =
+        (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let counts = (Arc::clone(&now), Arc::clone(&most), Arc::clone(&all));
+    let worker = Worker::new(client(&server), "q", move |_: Job<String>| {
+        let (now, most, all) = counts.clone();
+        async move {
+            most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            tokio::task::yield_now().await;
+            now.fetch_sub(1, Ordering::SeqCst);
+            all.fetch_add(1, Ordering::SeqCst);
+            Ok::<(), Failure>(())
+        }
+    });
+    worker.concurrency(7).run_burst().await.expect("a run");
+    assert_eq!((all.load(Ordering::SeqCst), most.load(Ordering::SeqCst)), (200, 7));
+    let stats = queue.stats().await.expect("a reply").expect("a queue");
+    assert_eq!((stats.get("acked"), stats.get("claimed_total")), (Some(200), Some(200)));
+}
+
+#[tokio::test]
+async fn a_waiting_worker_gets_a_job_at_once_and_stops_gracefully() {
+    let server = Server::start();
+    let queue = queue(&server).await;
+    let (seen, mut seeing) = mpsc::unbounded_channel();
+    let (release, released) = watch::channel(false);
+    let worker = Worker::new(client(&server), "q", move |job: Job<String>| {
+        let (seen, mut released) = (seen.clone(), released.clone());
+        async move {
+            seen.send(job.id().to_owned()).expect("the test waits");
+            if job.payload == "slow" {
+                released.wait_for(|released| *released).await.expect("the test lives");
+            }
+            Ok::<(), Failure>(())
+        }
+    });
+    let log = Log::default();
+    let worker = worker.on_event(log.listener());
+    let mut handle = worker.handle();
+    assert_eq!(handle.state(), State::New);
+    let running = tokio::spawn(worker.run());
+    handle.wait_for(State::Running).await;
+    until("the worker waits in a claim", async || server.client().info_number("clients", "blocked_clients") == 1).await;
+    queue.push(&"slow".into()).id("a").await.expect("a push");
+    assert_eq!(seeing.recv().await.as_deref(), Some("a"));
+    handle.stop();
+    handle.wait_for(State::Stopping).await;
+    queue.push(&"quick".into()).id("b").await.expect("a push");
+    release.send(true).expect("the handler waits");
+    running.await.expect("no panic").expect("a run");
+    assert_eq!(handle.state(), State::Stopped);
+    assert_eq!(log.lines(), ["completed a"], "a worker that stops claims no more jobs");
+    assert_eq!(queue.stats().await.expect("a reply").expect("a queue").get("ready"), Some(1));
+}
+
+#[tokio::test]
+async fn unfinished_jobs_are_released_when_the_grace_is_over() {
+    let server = Server::start();
+    let queue = queue(&server).await;
+    for id in ["hangs", "done"] {
+        queue.push(&id.into()).id(id).await.expect("a push");
+    }
+    let (seen, mut seeing) = mpsc::unbounded_channel();
+    let worker = Worker::new(client(&server), "q", move |job: Job<String>| {
+        let seen = seen.clone();
+        async move {
+            if job.id() == "done" {
+                job.done();
+            }
+            seen.send(()).expect("the test waits");
+            std::future::pending::<Result<(), Failure>>().await
+        }
+    });
+    let log = Log::default();
+    let worker = worker.on_event(log.listener());
+    let handle = worker.handle();
+    let running = tokio::spawn(worker.run());
+    for _ in 0..2 {
+        seeing.recv().await.expect("both jobs run");
+    }
+    handle.stop();
+    handle.stop();
+    running.await.expect("no panic").expect("a run");
+    let mut lines = log.lines();
+    lines.sort();
+    assert_eq!(lines, ["completed done", "released hangs"], "a second stop ends the grace");
+    let job = queue.get("hangs", None).await.expect("a reply").expect("a job").job;
+    assert_eq!((job.state.as_str(), job.attempts), ("ready", 0), "the attempt does not count");
+}
+
+#[tokio::test]
+async fn heartbeats_keep_a_lease_and_a_lost_lease_cancels_the_handler() {
+    let server = Server::start();
+    let queue = queue(&server).await;
+    queue.push(&"x".into()).id("a").await.expect("a push");
+    let (seen, mut seeing) = mpsc::unbounded_channel();
+    let worker = Worker::new(client(&server), "q", move |job: Job<String>| {
+        let seen = seen.clone();
+        async move {
+            seen.send(job.info()).expect("the test waits");
+            std::future::pending::<Result<(), Failure>>().await
+        }
+    });
+    let log = Log::default();
+    let worker = worker.lease("600ms").on_event(log.listener()).concurrency(1);
+    let handle = worker.handle();
+    let running = tokio::spawn(worker.run());
+    let job = seeing.recv().await.expect("the job runs");
+    let first = job.deadline_ms();
+    until("heartbeats extend the lease", async || job.deadline_ms() > first + 600).await;
+    assert_eq!(job.check(), Ok(()));
+    // Another client ends the claim.
+    assert_eq!(queue.cancel(["a"]).await.expect("a reply"), 1);
+    log.has("lost a").await;
+    assert!(job.check().is_err());
+    queue.push(&"y".into()).id("b").await.expect("a push");
+    assert_eq!(seeing.recv().await.expect("the slot of the lost job is free").id(), "b");
+    handle.stop_within(0);
+    running.await.expect("no panic").expect("a run");
+    assert_eq!(log.lines(), ["lost a", "released b"]);
+}
+
+#[tokio::test]
+async fn a_handler_that_was_done_is_acknowledged_although_its_lease_was_lost() {
+    let mut server = Server::builder().keeping_aof().start();
+    queue(&server).await.push(&"x".into()).id("a").await.expect("a push");
+    let proxy = Proxy::start(&server).await;
+    let (seen, mut seeing) = mpsc::unbounded_channel();
+    let (release, released) = watch::channel(false);
+    let worker = Worker::new(proxy.client(), "q", move |job: Job<String>| {
+        let (seen, mut released) = (seen.clone(), released.clone());
+        async move {
+            job.done();
+            seen.send(job.info()).expect("the test waits");
+            released.wait_for(|released| *released).await.expect("the test lives");
+            Ok::<(), Failure>(())
+        }
+    });
+    let log = Log::default();
+    let worker = worker.lease("600ms").on_event(log.listener());
+    let handle = worker.handle();
+    let running = tokio::spawn(worker.run());
+    seeing.recv().await.expect("the job runs");
+    server.kill();
+    log.has("lost a").await;
+    release.send(true).expect("the handler waits");
+    server.crash_and_restart();
+    proxy.follow(&server);
+    log.has("completed a").await;
+    handle.stop();
+    running.await.expect("no panic").expect("a run");
+}
+
+#[tokio::test]
+async fn a_worker_reconnects_and_repeats_what_was_not_confirmed() {
+    let mut server = Server::builder().keeping_aof().start();
+    let queue = queue(&server).await;
+    queue.push(&"x".into()).id("a").await.expect("a push");
+    let proxy = Proxy::start(&server).await;
+    let (seen, mut seeing) = mpsc::unbounded_channel();
+    let (release, released) = watch::channel(false);
+    let worker = Worker::new(proxy.client(), "q", move |job: Job<String>| {
+        let (seen, mut released) = (seen.clone(), released.clone());
+        async move {
+            seen.send(job.attempt()).expect("the test waits");
+            released.wait_for(|released| *released).await.expect("the test lives");
+            Ok::<(), Failure>(())
+        }
+    });
+    let log = Log::default();
+    let worker = worker.on_event(log.listener());
+    let mut handle = worker.handle();
+    let running = tokio::spawn(worker.run());
+    seeing.recv().await.expect("the job runs");
+    server.kill();
+    handle.wait_for(State::Reconnecting).await;
+    release.send(true).expect("the handler waits");
+    server.crash_and_restart();
+    proxy.follow(&server);
+    log.has("completed a").await;
+    handle.stop();
+    running.await.expect("no panic").expect("a run");
+    assert_eq!(log.lines(), ["completed a"]);
+    assert!(seeing.recv().await.is_none(), "the job ran once");
+}
+
+#[tokio::test]
+async fn a_permanent_error_stops_the_worker() {
+    let server = Server::start();
+    server.client().run("SET q x");
+    let worker = Worker::new(client(&server), "q", async |_: Job<String>| Ok::<(), Failure>(()));
+    let error = worker.run().await.expect_err("the key holds a string");
+    assert_eq!(error.code(), Some(&zeitset_client::Code::WrongType));
+    let plain = Server::builder().plain().start();
+    let worker = Worker::new(client(&plain), "q", async |_: Job<String>| Ok::<(), Failure>(()));
+    let stopped = worker.handle();
+    stopped.stop();
+    worker.run().await.expect("a worker that was stopped before returns at once");
+}
+
+#[tokio::test]
+async fn a_refused_command_is_repeated() {
+    let server = Server::start();
+    let queue = queue(&server).await;
+    queue.push(&"x".into()).id("a").await.expect("a push");
+    let mut redis = server.client();
+    redis.run("CONFIG SET min-replicas-to-write 1");
+    let refused = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&refused);
+    let worker = Worker::new(client(&server), "q", async |_: Job<String>| Ok::<(), Failure>(()));
+    let worker = worker.on_event(move |event| {
+        if let Event::Refused(error) = event {
+            assert_eq!(error.code().map(zeitset_client::Code::as_str), Some("NOREPLICAS"));
+            count.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    let handle = worker.handle();
+    let running = tokio::spawn(worker.run());
+    until("the claim is refused twice", async || refused.load(Ordering::SeqCst) > 1).await;
+    redis.run("CONFIG SET min-replicas-to-write 0");
+    until("the job is done", async || queue.stats().await.expect("a reply").expect("a queue").get("acked") == Some(1))
+        .await;
+    handle.stop();
+    running.await.expect("no panic").expect("a run");
+}
+
+#[tokio::test]
+async fn a_chained_push_and_the_ack_are_one_transaction() {
+    let server = Server::start();
+    let queue = queue(&server).await;
+    queue.push(&"x".into()).id("a").await.expect("a push");
+    queue.push(&"y".into()).id("b").max_attempts(1).await.expect("a push");
+    server.client().run("SET text x");
+    let next = Queue::<_, String>::new(connect(&server).await, "next");
+    let log = Log::default();
+    let worker = Worker::new(client(&server), "q", move |job: Job<String>| {
+        let next = next.clone();
+        async move {
+            if job.id() == "a" {
+                job.chain(next.push(&job.payload).id(format!("{}:next", job.id())).into_cmd()?)?;
+            } else {
+                job.chain(redis::cmd("NO.SUCH.COMMAND").arg("text").take())?;
+            }
+            Ok::<(), Failure>(())
+        }
+    });
+    worker.on_event(log.listener()).run_burst().await.expect("a run");
+    let mut lines = log.lines();
+    lines.sort();
+    assert_eq!(lines, ["completed a", "dead b", "failed b"], "the server refused a chained command");
+    assert_eq!(server.client().ids("ZQ.PEEK next"), ["a:next"]);
+}
+
+#[tokio::test]
+async fn a_recurring_job_has_one_next_run() {
+    let server = Server::start();
+    let queue = queue(&server).await;
+    let mut redis = connect(&server).await;
+    let runs = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&runs);
+    let cron = || {
+        let cron = Cron::new("report", "0 3 * * *", "Europe/Berlin").expect("a job").max_attempts(1);
+        cron.payload(&"nightly").expect("a payload")
+    };
+    let worker = Worker::new(client(&server), "q", move |job: Job<String>| {
+        assert_eq!(job.payload, "nightly");
+        // The second run fails. As it was the last attempt, the worker drops it.
+        let has_failed = count.fetch_add(1, Ordering::SeqCst) == 1;
+        async move { if has_failed { Err("no luck") } else { Ok(()) } }
+    });
+    let worker = worker.cron(cron());
+    let handle = worker.handle();
+    let running = tokio::spawn(worker.run());
+    let due =
+        async || queue.get("report", None).await.expect("a reply").map(|found| (found.job.state, found.job.due_ms));
+    until("the worker has pushed the job", async || due().await.is_some()).await;
+    let now = i64::try_from(due().await.expect("a job").1).expect("a time") - 1;
+    let expected = cron().next(now - 86_400_000).map(i64::unsigned_abs);
+    for run in 1..=2 {
+        assert!(zq::reschedule("q", "report").delay(0).query_async(&mut redis).await.expect("a reply"));
+        until("the next run waits", async || {
+            runs.load(Ordering::SeqCst) == run && due().await.is_some_and(|(state, _)| state == "delayed")
+        })
+        .await;
+        let (_, at) = due().await.expect("a job");
+        assert!(expected.is_some_and(|expected| at >= expected), "{at} {expected:?}");
+    }
+    handle.stop();
+    running.await.expect("no panic").expect("a run");
+    assert!(Cron::new("never", "0 0 30 2 *", "UTC").is_err());
+}
+
+#[tokio::test]
+async fn shards_and_several_queues_share_one_worker() {
+    let server = Server::start();
+    let sharded = Queue::<_, u32>::with_shards(connect(&server).await, "s", 5).expect("a queue");
+    let jobs: Vec<u32> = (0..50).collect();
+    sharded.push_many(jobs.iter().map(|n| sharded.push(n))).await.expect("pushes");
+    let other = Queue::<_, u32>::with_shards(connect(&server).await, "t", 5).expect("a queue");
+    other.push(&7).await.expect("a push");
+    let sum = Arc::new(AtomicUsize::new(0));
+    let add = |sum: &Arc<AtomicUsize>, times: usize| {
+        let sum = Arc::clone(sum);
+        move |job: Job<u32>| {
+            let sum = Arc::clone(&sum);
+            async move {
+                assert!(["s", "t"].contains(&job.queue()), "a job has the name of the queue");
+                sum.fetch_add(times * usize::try_from(job.payload)?, Ordering::SeqCst);
+                Ok::<(), Failure>(())
+            }
+        }
+    };
+    let worker = Worker::new(client(&server), "s", add(&sum, 1)).and("t", add(&sum, 1000));
+    worker.shards(5).run_burst().await.expect("a run");
+    assert_eq!(sum.load(Ordering::SeqCst), 1225 + 7000);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_a_cluster_a_worker_serves_all_slots_and_follows_a_moved_slot() {
+    let cluster = Cluster::start();
+    let url = format!("redis://127.0.0.1:{}", cluster.port(0));
+    let redis = redis::cluster::ClusterClient::new([url.clone()]).expect("a client");
+    let redis = redis.get_async_connection().await.expect("a connection");
+    let queue = Queue::<_, u32>::with_shards(redis, "s", 6).expect("a queue");
+    let sum = Arc::new(AtomicUsize::new(0));
+    let seen = Arc::clone(&sum);
+    let worker = Worker::new(Place::cluster([url]).expect("a cluster"), "s", move |job: Job<u32>| {
+        let seen = Arc::clone(&seen);
+        async move {
+            seen.fetch_add(usize::try_from(job.payload)?, Ordering::SeqCst);
+            Ok::<(), Failure>(())
+        }
+    });
+    let worker = worker.shards(6).concurrency(3);
+    let mut handle = worker.handle();
+    let running = tokio::spawn(worker.run());
+    handle.wait_for(State::Running).await;
+    let push = async |n: u32| {
+        let jobs = [n; 30];
+        queue.push_many(jobs.iter().map(|job| queue.push(job))).await.expect("pushes");
+    };
+    push(1).await;
+    until("all shards are served", async || sum.load(Ordering::SeqCst) == 30).await;
+    let key = queue.key("x").to_owned();
+    let (slot, from) = (cluster.slot(&key), cluster.home(&key));
+    tokio::task::block_in_place(|| cluster.move_slot(slot, from, (from + 1) % 3));
+    push(10).await;
+    until("the moved shard is served, too", async || sum.load(Ordering::SeqCst) == 330).await;
+    handle.stop();
+    running.await.expect("no panic").expect("a run");
+}
+
+#[tokio::test]
+async fn a_queue_with_a_backoff_decides_the_wait_itself() {
+    let server = Server::start();
+    let queue = queue(&server).await;
+    queue.configure(|config| config.backoff("3h", "3h")).await.expect("settings");
+    queue.push(&"x".into()).id("a").await.expect("a push");
+    let worker =
+        Worker::new(client(&server), "q", async |_: Job<String>| Err::<(), Error>(Error::Payload("no".into())));
+    worker.run_burst().await.expect("a run");
+    let job = queue.get("a", None).await.expect("a reply").expect("a job").job;
+    assert_eq!(job.error.as_deref(), Some("Error: no"));
+    let wait = job.due_ms - job.failed_ms.expect("a failure");
+    assert_eq!(wait, 3 * 3_600_000);
+    let _: () = connect(&server).await.del("q").await.expect("a reply");
+}
