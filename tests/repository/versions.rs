@@ -37,10 +37,13 @@ fn what_is_released_together_has_one_version() {
     }
 }
 
+/// The section has the date of the release, or says that the version is not released yet. The version changes together
+/// with the words of effects or a stored format, so two builds of one version understand each other.
 #[test]
-fn the_changelog_has_a_dated_section_for_this_version() {
+fn the_changelog_has_a_section_for_this_version() {
     let changelog = text("CHANGELOG.md");
     let heading = format!("## [{VERSION}] - ");
     let date = changelog.lines().find_map(|line| line.strip_prefix(&heading)).expect("a section for this version");
-    assert!(date.len() == 10 && date.split('-').all(|part| part.parse::<u32>().is_ok()), "{date}");
+    let is_date = date.len() == 10 && date.split('-').all(|part| part.parse::<u32>().is_ok());
+    assert!(is_date || date == "unreleased", "{date}");
 }
