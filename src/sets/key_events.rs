@@ -159,6 +159,8 @@ fn on_members_changed(ctx: &mut Context, event: &KeyEvent<'_>) {
         },
         (None, None | Some(PendingTag::Suspected), EventKind::RemoveRange) => Note::Pending(PendingTag::Taken),
         (None, Some(PendingTag::Taken | PendingTag::Legacy(_)), _) => return,
+        // ZADD removes no member, so the command that is suspected has removed the tag.
+        (None, Some(PendingTag::Suspected), EventKind::ChangeScores) => return,
         // ZREM has removed the tag by name, or ZADD has changed its score.
         _ => Note::Released,
     };

@@ -132,7 +132,9 @@ impl Scan {
     }
 }
 
-/// Whether the scan must wait: for the dataset, or for the sets of version 0.3 that it has found.
+/// Whether the scan must wait: for the dataset, or until the module has settled the sets of version 0.3 that it has
+/// found. A replica settles nothing, and a master may be unable to settle some tags, so their number alone does not
+/// count.
 fn is_waiting(ctx: &Context, tracking: &Tracking) -> bool {
-    ctx.is_loading() || tracking.pending_count() >= MOST_PENDING
+    ctx.is_loading() || ctx.is_master() && tracking.has_new_pending() && tracking.pending_count() >= MOST_PENDING
 }

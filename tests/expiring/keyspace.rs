@@ -2,7 +2,10 @@
 //! finds it there.
 
 use std::time::Duration;
-use testkit::{Client, FAR, Server, after_scan, assert_drained, assert_tagged, cmd, plant, start, start_with_clock};
+use testkit::{
+    Client, FAR, PATIENCE, Server, after_scan, assert_drained, assert_tagged, cmd, eventually, plant, start,
+    start_with_clock,
+};
 
 /// The lifetime of members that expire during a test. The test's first commands run within this time.
 const SOON_MS: i64 = 500;
@@ -220,4 +223,21 @@ fn a_set_that_a_plain_command_creates_is_found() {
     let (_server, mut c) = start();
     plant(&mut c, "k", &[("dead", 1000), ("live", FAR)]);
     dies_and_lives(&mut c, "k");
+}
+
+/// A master without the module leaves the tags that STORE commands copy. Its replica can remove none of them.
+#[test]
+fn a_replica_goes_on_scanning_whatever_tags_its_master_leaves() {
+    let master = Server::builder().plain().start();
+    let replica = Server::builder().replica_of(&master);
+    let (mut m, mut r) = (master.client(), replica.client());
+    m.run(&format!("ZADD set -inf zeitset:expiring {FAR} a"));
+    replica.wait_for_sync(&master);
+    r.script(&[("ZEXP.CARD set", "1")]);
+    m.run_all((0..1100).map(|n| format!("ZUNIONSTORE stored:{n} 1 set")));
+    replica.wait_for_sync(&master);
+    let scans = |r: &mut Client| r.info_number("zeitset", "zeitset_scans_completed");
+    let before = scans(&mut r);
+    eventually(PATIENCE, "two more scans", || scans(&mut r) >= before + 2);
+    assert!(r.reply("ZEXP.CARD stored:7").starts_with("!NOTEXPIRING "));
 }

@@ -204,6 +204,18 @@ fn a_tag_among_other_members_of_its_score_is_given_back_too() {
     eventually(PATIENCE, "the sweeper removes members at -inf", || c.int("ZCARD k") == 4);
 }
 
+/// The ZADD after ZPOPMIN shows that the tag is missing, but has not removed it.
+#[test]
+fn a_plain_zadd_after_a_pop_among_members_of_the_tags_score_releases_no_set() {
+    let (_server, mut c) = start();
+    c.run("CONFIG SET zeitset.sweep no");
+    sample(&mut c);
+    c.run("ZADD k -inf before -inf zz-after");
+    c.run_all(["MULTI", "ZPOPMIN k 2", &format!("ZADD k {FAR} d"), "EXEC"]);
+    assert_tag_is_back(&mut c, "k", "ZADD");
+    c.script(&[("ZEXP.MEMBERS k", "['a' 'd' 'b' 'c']")]);
+}
+
 fn c_popped(call: &str) -> String {
     match call {
         "ZPOPMIN k 2" => format!("['before' '-inf' '{TAG}' '-inf']"),
