@@ -5,7 +5,7 @@
 
 use super::field::Field;
 use super::ids::AutoId;
-use super::node::{JobNode, State, TreeId};
+use super::node::{HAS_TTL, JobNode, State, TreeId};
 use super::settings::Settings;
 use super::tree::Item;
 use super::{ALLOCATION, MAX_TIME, Millis};
@@ -16,7 +16,7 @@ use crate::base::time;
 const HAS_EXTRAS: u8 = 0x80;
 /// A flag in the last byte of [`JobNode::high`]: the job has a group.
 const GROUPED: u8 = 0x40;
-const FLAGS: u8 = HAS_EXTRAS | GROUPED;
+const FLAGS: u8 = HAS_EXTRAS | GROUPED | HAS_TTL;
 
 /// EVERY: after an ACK, the job waits for its next run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -192,6 +192,7 @@ impl Job {
             max_attempts: record.max_attempts,
         };
         job.set_flag(GROUPED, is_grouped);
+        job.set_flag(HAS_TTL, record.ttl.is_some());
         job.set_created(record.created);
         job
     }
@@ -216,6 +217,7 @@ impl Job {
 
     pub fn set_ttl(&mut self, ttl: Option<Ttl>) {
         self.timing = Timing::boxed(self.recurrence(), ttl);
+        self.set_flag(HAS_TTL, ttl.is_some());
     }
 
     /// Restarts the TTL at `due`. Does nothing if the job has no TTL.

@@ -82,15 +82,17 @@ impl Queue {
         Some((held != until).then_some(Effect { at: now.min(MAX_NOW), change }))
     }
 
-    /// NACK with HOLD: holds the job's group until `until`. If the group is already held for longer, that hold stays.
-    /// `sink` gets the effect.
-    pub fn hold_group_of(&mut self, now: Millis, id: &[u8], until: Millis, sink: impl FnOnce(&Effect<'_>)) {
-        let Some(slot) = self.slot_of(id) else { return };
-        let group: Box<[u8]> = self.group_name(&self.jobs[slot]).into();
-        let until = until.max(self.held_until(&group).unwrap_or(0));
-        if let Some(Some(effect)) = self.hold(now, &group, until) {
-            sink(&effect);
-        }
+    /// Returns the name of the job's group, for a NACK with HOLD. If a push with AGAIN takes the place of the job, the
+    /// ID may have another group after the NACK.
+    pub fn group_of(&self, id: &[u8]) -> Box<[u8]> {
+        self.slot_of(id).map_or(&b""[..], |slot| self.group_name(&self.jobs[slot])).into()
+    }
+
+    /// NACK with HOLD: holds a group until `until`. If the group is already held for longer, that hold stays. Returns
+    /// `None` if nothing changes.
+    pub fn hold_longer<'a>(&mut self, now: Millis, group: &'a [u8], until: Millis) -> Option<Effect<'a>> {
+        let until = until.max(self.held_until(group)?);
+        self.hold(now, group, until)?
     }
 
     /// Whether more than [`MAX_CONFIG_UPDATES`] jobs or groups would have to be updated if the queue got these

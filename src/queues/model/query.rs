@@ -113,8 +113,15 @@ impl<'a> JobTree<'a> {
         first
     }
 
-    /// Finds the item to serve first. For [`Part::Until`], considers only items with `time <= now`. For any other part,
-    /// considers all items. Returns the item's node and its job.
+    /// Returns the first time, not before `from`, of a candidate whose push number is below `before`. The tree must store
+    /// the order of ORDERED. O(log n).
+    pub fn first_pushed(self, from: Millis, before: u64) -> Option<Millis> {
+        let first = read!(self, |items| first_pushed(items, self.root, from, before));
+        (first != NIL).then(|| self.node(first).time)
+    }
+
+    /// Finds the candidate to serve first. For [`Part::Until`], considers only items with `time <= now`. For any other
+    /// part, considers all items. Returns the item's node and its job.
     pub fn best(self, part: Part, now: Millis, order: ServingOrder) -> Option<(&'a JobNode, u32)> {
         let best = match part {
             Part::Until => read!(self, |items| best_until(items, self.root, now, order)),
@@ -131,7 +138,7 @@ impl<'a> JobTree<'a> {
         let is_in = move |&((time, ..), _): &(OrderKey, u32)| part != Part::Until || time <= now;
         if let (JobItems::DueEntries(items), Part::After) = (self.items, part) {
             let due_entries = ByTime::with_leases_until(items, self.root, behind, now);
-            let due_entries = due_entries.filter(move |(_, it)| it.deadline <= now);
+            let due_entries = due_entries.filter(move |(_, it)| it.end <= now);
             return Box::new(due_entries.map(|(_, it)| (key(it.node()), it.job)));
         }
         read!(self, |items| {
@@ -169,6 +176,33 @@ fn cut<T: Item>(items: &Chunks<T>, mut root: u32, now: Millis, mut visit: impl F
     }
 }
 
+fn first_pushed<T: Item>(items: &Chunks<T>, root: u32, from: Millis, before: u64) -> u32 {
+    let best = tree::best(items, root);
+    if best == NIL || items[best].node().seq >= before {
+        return NIL;
+    }
+    let JobNode { time, seq, links, .. } = items[root].node();
+    if *time >= from {
+        let found = first_pushed(items, links.left, from, before);
+        if found != NIL {
+            return found;
+        }
+        if *seq < before && items[root].node().is_candidate() {
+            return root;
+        }
+    }
+    first_pushed(items, links.right, from, before)
+}
+
+/// Returns the best candidate of a piece, or `NIL`.
+fn candidate<T: Item>(items: &Chunks<T>, piece: Piece) -> u32 {
+    match piece {
+        Piece::One(number) if items[number].node().is_candidate() => number,
+        Piece::One(_) => NIL,
+        Piece::Subtree(root) => tree::best(items, root),
+    }
+}
+
 fn count_until<T: Item>(items: &Chunks<T>, root: u32, now: Millis) -> u64 {
     let mut count = 0;
     cut(items, root, now, |piece| match piece {
@@ -182,11 +216,7 @@ fn count_until<T: Item>(items: &Chunks<T>, root: u32, now: Millis) -> u64 {
 fn best_until<T: Item>(items: &Chunks<T>, root: u32, now: Millis, order: ServingOrder) -> u32 {
     let mut best = NIL;
     cut(items, root, now, |piece| {
-        let candidate = match piece {
-            Piece::One(number) => number,
-            Piece::Subtree(root) => tree::best(items, root),
-        };
-        best = order.better(items, best, candidate);
+        best = order.better(items, best, candidate(items, piece));
     });
     best
 }
@@ -222,7 +252,7 @@ impl<'a, T: Item, I: Index<u32, Output = T>> ByTime<'a, I> {
     fn descend(&mut self, mut root: u32, behind: Option<OrderKey>) {
         while root != NIL && self.items[root].first_deadline() <= self.leases_until {
             let node = self.items[root].node();
-            root = if behind.is_none_or(|behind| behind < key(node)) {
+            root = if behind.is_none_or(|behind| behind < self.items[root].key()) {
                 self.path.push(root);
                 node.links.left
             } else {
@@ -277,10 +307,7 @@ impl<'a> ByRank<'a> {
     }
 
     fn insert(&mut self, tree: JobTree<'a>, piece: Piece) {
-        let best = match piece {
-            Piece::One(number) => number,
-            Piece::Subtree(root) => read!(tree, |items| tree::best(items, root)),
-        };
+        let best = read!(tree, |items| candidate(items, piece));
         if best != NIL {
             self.pieces.insert(self.order.rank(tree.node(best)), (tree, piece));
         }

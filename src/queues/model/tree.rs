@@ -3,7 +3,7 @@
 //! The tree is weight-balanced (Nievergelt and Reingold 1973, with the parameters of Hirai and Yamamoto 2011). The key
 //! is `(time, priority, seq)`. The links are in the items. Each item stores *aggregates* of its subtree: the size, and
 //! the *best* item, which is the one to serve first. An item of [`due_entries`](super::due_entries) also stores the
-//! earliest deadline of its subtree.
+//! earliest deadline, or the latest end of a TTL, of its subtree.
 //!
 //! One walk down the tree splits the items with `time <= now` into O(log n) items and whole subtrees. Their aggregates
 //! give the number of all these items, and the best one. So no job has to move when it becomes due.
@@ -25,6 +25,11 @@ const GAMMA: u64 = 2;
 pub(super) trait Item: Sized + 'static {
     fn node(&self) -> &JobNode;
     fn node_mut(&mut self) -> &mut JobNode;
+
+    /// Returns the key that orders the trees with this item.
+    fn key(&self) -> OrderKey {
+        key(self.node())
+    }
 
     /// Returns the slot of this item's job. `number` is the item's index in [`Items`].
     fn job(&self, number: u32) -> u32 {
@@ -115,7 +120,8 @@ pub(super) fn size<T: Item>(items: &impl Items<T>, root: u32) -> u32 {
     if root == NIL { 0 } else { links(items, root).size }
 }
 
-/// Returns the best item of a tree that stores the serving order.
+/// Returns the best item of a tree that stores the serving order, or `NIL` if the tree has no
+/// [candidate](JobNode::is_candidate).
 pub(super) fn best<T: Item>(items: &impl Items<T>, root: u32) -> u32 {
     debug_assert!(root == NIL || items[root].is_served(), "nobody keeps it");
     if root == NIL { NIL } else { items[root].node().best }
@@ -132,7 +138,7 @@ fn refresh<T: Item>(items: &mut impl Items<T>, root: u32, order: ServingOrder) -
     }
     let Links { left, right, .. } = links(items, root);
     let children = order.better(items, best(items, left), best(items, right));
-    let best = order.better(items, root, children);
+    let best = if items[root].node().is_candidate() { order.better(items, root, children) } else { children };
     let was = std::mem::replace(&mut items[root].node_mut().best, best);
     T::gather(items, root) || best != was
 }
@@ -144,7 +150,8 @@ fn entered<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, order: Serv
         return T::gather(items, root);
     }
     let best = items[root].node().best;
-    let is_better = items[root].is_served() && order.better(items, slot, best) != best;
+    let is_candidate = items[root].is_served() && items[slot].node().is_candidate();
+    let is_better = is_candidate && order.better(items, slot, best) != best;
     if is_better {
         items[root].node_mut().best = slot;
     }
@@ -155,7 +162,7 @@ fn entered<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, order: Serv
 pub(super) fn insert<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, order: ServingOrder) -> u32 {
     *links_mut(items, slot) = Links::ALONE;
     refresh(items, slot, order);
-    let key = key(items[slot].node());
+    let key = items[slot].key();
     put(items, root, (slot, key), order, &mut true)
 }
 
@@ -173,7 +180,7 @@ fn put<T: Item>(
         return slot;
     }
     let Links { left, right, .. } = links(items, root);
-    let is_left = wanted < key(items[root].node());
+    let is_left = wanted < items[root].key();
     let child = put(items, if is_left { left } else { right }, item, order, has_changed);
     let links = links_mut(items, root);
     *(if is_left { &mut links.left } else { &mut links.right }) = child;
@@ -184,7 +191,7 @@ fn put<T: Item>(
 
 /// Removes an item from the tree. Returns the new root. O(log n).
 pub(super) fn remove<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, order: ServingOrder) -> u32 {
-    let key = key(items[slot].node());
+    let key = items[slot].key();
     take(items, root, (slot, key), order, &mut true)
 }
 
@@ -206,7 +213,7 @@ fn take<T: Item>(
     if root == slot {
         return join(items, left, right, order);
     }
-    let is_left = wanted < key(items[root].node());
+    let is_left = wanted < items[root].key();
     let child = take(items, if is_left { left } else { right }, item, order, has_changed);
     let links = links_mut(items, root);
     *(if is_left { &mut links.left } else { &mut links.right }) = child;
@@ -300,7 +307,7 @@ pub(super) fn changed<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, 
             return false;
         }
         let Links { left, right, .. } = links(items, root);
-        let child = if wanted < key(items[root].node()) { left } else { right };
+        let child = if wanted < items[root].key() { left } else { right };
         if !changed(items, child, slot, wanted) {
             return false;
         }
@@ -310,7 +317,7 @@ pub(super) fn changed<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, 
 
 /// Replaces all references to slot `from` with `to`, after the item has moved. Returns the new root. O(log n).
 pub(super) fn renumber<T: Item>(items: &mut impl Items<T>, root: u32, from: u32, to: u32) -> u32 {
-    let wanted = key(items[to].node());
+    let wanted = items[to].key();
     let rename = |number: &mut u32| {
         if *number == from {
             *number = to;
@@ -319,7 +326,7 @@ pub(super) fn renumber<T: Item>(items: &mut impl Items<T>, root: u32, from: u32,
     let (mut at, mut new_root) = (root, root);
     rename(&mut new_root);
     while at != from && at != NIL {
-        let is_left = wanted < key(items[at].node());
+        let is_left = wanted < items[at].key();
         let node = items[at].node_mut();
         rename(&mut node.best);
         let child = if is_left { &mut node.links.left } else { &mut node.links.right };
@@ -334,7 +341,7 @@ pub(super) fn renumber<T: Item>(items: &mut impl Items<T>, root: u32, from: u32,
 pub(super) fn find<T: Item>(items: &impl Items<T>, mut root: u32, wanted: OrderKey) -> u32 {
     while root != NIL {
         let node = items[root].node();
-        root = match wanted.cmp(&key(node)) {
+        root = match wanted.cmp(&items[root].key()) {
             std::cmp::Ordering::Less => node.links.left,
             std::cmp::Ordering::Equal => return root,
             std::cmp::Ordering::Greater => node.links.right,

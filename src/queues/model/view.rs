@@ -243,9 +243,11 @@ impl Queue {
         Box::new(merge(lists).map(|(_, slot)| slot))
     }
 
-    /// Lists the ready jobs of one group in serving order.
+    /// Lists the ready jobs of one group in serving order, expired ones included.
     pub(super) fn by_rank(&self, roots: &Roots, now: Millis) -> ByRank<'_> {
-        ByRank::of(self.parts(Some(roots), State::Ready), now, self.order())
+        let of_ttl = TreeId::OF_TTL
+            .map(|id| (self.tree(roots, id), if id == TreeId::ReadyTtl { Part::All } else { Part::Until }));
+        ByRank::of(self.parts(Some(roots), State::Ready).chain(of_ttl), now, self.order())
     }
 
     /// Lists the slots of all jobs, in an order that is the same on each replica.

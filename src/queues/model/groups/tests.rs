@@ -68,7 +68,7 @@ impl Queue {
             let children = [it.node.links.left, it.node.links.right].into_iter().filter(|&child| child != NIL);
             let least = children.fold(it.times, |least, child| {
                 self.check_ring(groups, child);
-                least.min(groups.table[child].least)
+                least.outer(groups.table[child].least)
             });
             assert_eq!(it.least, least);
         }

@@ -69,9 +69,7 @@ impl Queue {
             if group != NIL {
                 behind = Some(groups.table[group].node.seq);
                 rounds.push_back((group, None));
-                #[cfg(test)]
-                crate::queues::model::query::STEPS.set(crate::queues::model::query::STEPS.get() + 1);
-                return Some(self.best_of(groups.roots_of(group, &self.roots), now));
+                return self.by_rank(groups.roots_of(group, &self.roots), now).next();
             }
             // In later rounds, each group serves its next job.
             loop {

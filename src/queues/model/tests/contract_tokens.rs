@@ -198,7 +198,7 @@ fn a_lease_that_ends_is_followed_by_the_backoff_and_its_jitter() {
     assert!(dues.iter().all(|due| (150..=200).contains(due)), "{dues:?}");
     let spread = dues.iter().max().unwrap() - dues.iter().min().unwrap();
     assert!(spread > 20, "{dues:?}");
-    assert_eq!(pair.primary.next_wake(0), dues.iter().min().copied());
+    assert_eq!(pair.primary.next_opening(0), dues.iter().min().copied());
     // The present settings apply, even to leases that have expired.
     pair.configure(50, |s| s.jitter = 0);
     assert_eq!((pair.counts(149), pair.counts(150)), ([0, 20, 0, 0], [20, 0, 0, 0]));

@@ -54,7 +54,7 @@ fn exercise(mut queue: Queue) {
     queue.check();
     for now in [0, 30, 1000, MAX_TIME, u64::MAX] {
         queue.stats(now);
-        queue.next_wake(now);
+        queue.next_opening(now);
         let jobs = queue.claim(now.saturating_mul(1000), now.saturating_add(5), 3, b"w", |_| ());
         let got: Vec<_> = jobs.iter().map(|j| (j.id.to_vec(), j.token)).collect();
         for (i, (id, token)) in got.into_iter().enumerate() {

@@ -344,6 +344,11 @@ impl Model {
 
     /// Returns the job that a claim would get from a group, or `None` if the claim would get none.
     fn next_of(&self, group: &[u8], now: u64) -> Option<&ModelJob> {
+        self.next_but(group, now, |job| job.has_expired(now, &self.settings))
+    }
+
+    /// Does the same, but takes no notice of some waiting jobs.
+    fn next_but(&self, group: &[u8], now: u64, ignored: impl Fn(&ModelJob) -> bool) -> Option<&ModelJob> {
         let s = &self.settings;
         let jobs: Vec<_> = self.jobs.iter().filter(|j| j.group == group).collect();
         let claimed = jobs.iter().filter(|j| j.state(now, &self.settings) == State::Claimed).count() as u64;
@@ -355,12 +360,18 @@ impl Model {
             return None;
         }
         if s.ordered {
-            let (between, others): (Vec<_>, Vec<_>) = jobs.into_iter().partition(|j| j.is_between(now));
-            let head = others.into_iter().filter(|j| j.state(now, s) != State::Dead).min_by_key(|j| j.seq);
-            let ready = |j: &&ModelJob| claimed == 0 && j.state(now, s) == State::Ready;
-            return head.into_iter().chain(between).filter(ready).min_by_key(|j| j.seq);
+            let waiting = jobs.into_iter().filter(|j| j.state(now, s) != State::Dead && !ignored(j));
+            let (between, others): (Vec<_>, Vec<_>) = waiting.partition(|j| j.is_between(now));
+            let is_ready = |j: &&ModelJob| j.state(now, s) == State::Ready;
+            let head = others.into_iter().min_by_key(|j| j.seq);
+            let between = between.into_iter().filter(is_ready).min_by_key(|j| j.seq);
+            let first = match head {
+                Some(head) if head.claimed.is_some() => Some(head),
+                _ => head.into_iter().chain(between).min_by_key(|j| j.seq),
+            };
+            return first.filter(|j| claimed == 0 && is_ready(j));
         }
-        self.peek(now, State::Ready).into_iter().find(|j| j.group == group)
+        self.peek(now, State::Ready).into_iter().find(|j| j.group == group && !ignored(j))
     }
 
     fn is_held(&self, group: &[u8], now: u64) -> bool {
@@ -446,24 +457,19 @@ impl Model {
         self.ring.iter().any(|other| other == group)
     }
 
-    pub fn hold_group_of(&mut self, id: &[u8], until: u64) {
-        if let Some(i) = self.position(id) {
-            let group = self.jobs[i].group.clone();
-            let until = until.max(self.holds.get(&group).copied().unwrap_or(0));
-            assert!(self.hold(&group, until));
-        }
+    pub fn group_of(&self, id: &[u8]) -> Vec<u8> {
+        self.position(id).map_or(Vec::new(), |i| self.jobs[i].group.clone())
     }
 
-    /// Whether the job that is served first has expired.
-    fn is_next_expired(&self, now: u64) -> bool {
-        self.next(now).is_some_and(|j| j.has_expired(now, &self.settings))
+    pub fn hold_longer(&mut self, group: &[u8], until: u64) {
+        self.hold(group, until.max(self.holds.get(group).copied().unwrap_or(0)));
+    }
+
+    pub fn has_ttls(&self) -> bool {
+        self.jobs.iter().any(|job| job.ttl.is_some())
     }
 
     pub fn claimable(&self, now: u64) -> u64 {
-        if self.is_next_expired(now) { 0 } else { self.openings(now) }
-    }
-
-    fn openings(&self, now: u64) -> u64 {
         let s = &self.settings;
         let mut most = self.count(now, State::Ready);
         if s.paused || self.next(now).is_none() {
@@ -481,7 +487,8 @@ impl Model {
 
     /// Lists all times at which a claim can become possible, in order.
     fn moments(&self) -> Vec<u64> {
-        let jobs = self.jobs.iter().flat_map(|j| [j.time, j.back(&self.settings).unwrap_or(0)]);
+        let s = &self.settings;
+        let jobs = self.jobs.iter().flat_map(|j| [j.time, j.back(s).unwrap_or(0), j.expires(u64::MAX, s).unwrap_or(0)]);
         let of_groups = self.group_units.iter().map(|(_, back)| *back);
         let of_groups = of_groups.chain(self.holds.values().copied());
         let mut moments: Vec<u64> = jobs.chain(self.units.iter().copied()).chain(of_groups).collect();
@@ -495,15 +502,14 @@ impl Model {
         let times = self.ring.iter().filter(|_| !self.settings.paused).filter_map(|group| {
             let due = ready.iter().filter(|j| j.group == *group).map(|j| j.due(now, &self.settings)).min()?;
             let mut moments = std::iter::once(0).chain(self.moments());
-            Some(due.max(moments.find(|&t| self.next_of(group, t).is_some())?))
+            Some(due.max(moments.find(|&t| self.next_but(group, t, |_| false).is_some())?))
         });
         times.min().filter(|&time| time <= now)
     }
 
-    pub fn next_wake(&self, now: u64) -> Option<u64> {
+    pub fn next_opening(&self, now: u64) -> Option<u64> {
         let moments = std::iter::once(now).chain(self.moments().into_iter().filter(|&t| t > now));
-        let next = { moments }.find(|&t| self.openings(t) > 0)?;
-        Some(if next == now && self.is_next_expired(now) { now + 1 } else { next })
+        { moments }.find(|&t| self.claimable(t) > 0)
     }
 
     /// Returns when the upkeep must act next. `announced`: the upkeep has sent `zq.dead` for all jobs that became dead
@@ -652,16 +658,7 @@ impl Model {
         // A claim that gets no job changes nothing, unless units stay in use for longer than a window.
         let too_long = |rate: Rate| round_up(now + rate.window, precision(rate));
         let held_too_long = self.settings.rate.is_some_and(|rate| self.units.iter().any(|&u| u > too_long(rate)));
-        let most = self.openings(now);
-        let drop_first = |model: &mut Model| {
-            while most > 0 && model.is_next_expired(now) {
-                let id = model.next(now).expect("a job").id.clone();
-                model.expire(now, &id);
-            }
-        };
-        drop_first(self);
-        for _ in 0..most.min(count) {
-            drop_first(self);
+        for _ in 0..self.claimable(now).min(count) {
             let Some(job) = self.next(now) else { break };
             let (id, group) = (job.id.clone(), job.group.clone());
             let i = self.position(&id).unwrap();
