@@ -20,19 +20,22 @@ use super::{MAX_TIME, Queue};
 use crate::base::stream::{DecodeError, Reader, Writer};
 use std::collections::HashMap;
 
-/// The first number of a stored queue: its version. Zeitset before 0.3 wrote versions 1 to 3, which are rejected.
-const VERSION: u64 = 4;
+/// The first number of a stored queue: its version. Zeitset before 0.3 wrote versions 1 to 3, which are rejected. 0.3
+/// wrote version 4, which has no `BACKOFF`.
+const VERSION: u64 = 5;
+const OLDEST_VERSION: u64 = 4;
 
 /// The last number of a stored queue. It detects a payload that was truncated within the last job.
 const END: u64 = 0;
 
 /// The first number of a job is a bit mask. Its two lowest bits are the state. Then comes a bit for each of
-/// [`Record::FIELDS`], and then the bits `WORKER`, `ERROR`, `GROUP` and `FOLLOWER`.
+/// [`Record::FIELDS`], and then the bits `WORKER`, `ERROR`, `GROUP`, `FOLLOWER` and `BACKOFF`.
 const STATE_BITS: usize = 2;
 const WORKER: u64 = 1 << (STATE_BITS + Record::FIELDS.len());
 const ERROR: u64 = 2 * WORKER;
 const GROUP: u64 = 2 * ERROR;
 const FOLLOWER: u64 = 2 * GROUP;
+const BACKOFF: u64 = 2 * FOLLOWER;
 
 impl Queue {
     /// Writes the stored form. O(n), with few allocations.
@@ -72,7 +75,7 @@ impl Queue {
     /// The errors of the reader, `Format` if the version is unknown, or `Invalid` if no queue has this stored form.
     pub fn decode(from: &mut impl Reader) -> Result<Self, DecodeError> {
         let version = from.number()?;
-        if version != VERSION {
+        if !(OLDEST_VERSION..=VERSION).contains(&version) {
             return Err(DecodeError::Format { found: version, known: VERSION });
         }
         let settings: Settings = read_fields(Settings::FIELDS, from)?;
@@ -99,7 +102,7 @@ impl Queue {
         }
         let mut numbers = Vec::new();
         for _ in 0..from.number()? {
-            numbers.push(read_job(&mut queue, &totals, &groups, from)?);
+            numbers.push(read_job(&mut queue, &totals, &groups, version, from)?);
         }
         ensure(from.number()? == END, "no end where it should be")?;
         numbers.sort_unstable();
@@ -126,18 +129,23 @@ impl Queue {
             && record.recurrence.is_none_or(|r| (1..=MAX_TIME).contains(&r.period) && r.anchor <= MAX_TIME)
             && record.created <= MAX_TIME
             && record.ttl.is_none_or(|it| [it.ttl, it.expires].iter().all(|ms| (1..=MAX_TIME).contains(ms)))
+            && record.backoff.is_none_or(|backoff| backoff <= MAX_TIME)
             && record.extras.possible()
             && self.has_room()
             && self.slot_of(record.id).is_none();
-        let job = Job::of(record);
+        let mut job = Job::of(record);
+        if record.backoff.is_none() && record.state == State::Claimed && !job.exhausted() {
+            job.set_backoff(self.settings.jittered_backoff(job.attempts, job.token));
+        }
         // A waiting job must have an attempt left. A claimed job must have had an attempt.
         let (tree, counts) = match record.state {
             State::Ready => (TreeId::Ready, !job.exhausted()),
             State::Delayed => (job.delayed_tree(record.time), !job.exhausted()),
-            State::Claimed => (job.claimed_tree(&self.settings), job.attempts > 0 && job.token > 0),
+            State::Claimed => (job.claimed_tree(), job.attempts > 0 && job.token > 0),
             State::Dead => (TreeId::Dead, job.token == 0),
         };
-        let possible = possible && counts;
+        let may_wait = record.state == State::Claimed && !job.exhausted();
+        let possible = possible && counts && (may_wait || job.backoff() == 0);
         if possible {
             let slot = self.insert(job, record.group, tree);
             let extras = record.extras;
@@ -192,6 +200,7 @@ fn read_units(from: &mut impl Reader) -> Result<Vec<Taken>, DecodeError> {
 /// Writes a job. `group` is the number of the job's group. `follower` is the push that waits behind the job.
 fn write_record(job: &Record<'_>, group: Option<u64>, follower: Option<NewJob<'_>>, to: &mut impl Writer) {
     let Extras { worker, error, .. } = job.extras;
+    let backoff = job.backoff.unwrap_or(0);
     let bare = job.bare();
     let mut first = job.state as u64 | present(&Record::FIELDS, job, &bare) << STATE_BITS;
     let flags = [
@@ -199,6 +208,7 @@ fn write_record(job: &Record<'_>, group: Option<u64>, follower: Option<NewJob<'_
         (!error.is_empty(), ERROR),
         (group.is_some(), GROUP),
         (follower.is_some(), FOLLOWER),
+        (backoff > 0, BACKOFF),
     ];
     first |= flags.into_iter().filter(|(is_present, _)| *is_present).map(|(_, flag)| flag).sum::<u64>();
     to.bytes(job.id);
@@ -210,6 +220,9 @@ fn write_record(job: &Record<'_>, group: Option<u64>, follower: Option<NewJob<'_
     [worker, error].into_iter().filter(|words| !words.is_empty()).for_each(|words| to.bytes(words));
     if let Some(group) = group {
         to.number(group);
+    }
+    if backoff > 0 {
+        to.number(backoff);
     }
     if let Some(follower) = follower {
         write_follower(&follower, to);
@@ -252,11 +265,13 @@ fn read_job<R: Reader>(
     queue: &mut Queue,
     totals: &Totals,
     groups: &[(R::Bytes, Vec<Taken>)],
+    version: u64,
     from: &mut R,
 ) -> Result<u64, DecodeError> {
     let (id, payload) = (from.bytes()?, from.bytes()?);
     let first = from.number()?;
-    ensure(first < 2 * FOLLOWER, "unknown part of a job")?;
+    let last = if version == OLDEST_VERSION { FOLLOWER } else { BACKOFF };
+    ensure(first < 2 * last, "unknown part of a job")?;
     let state = State::ALL[(first & 3) as usize];
     let (time, priority, seq) = (from.number()?, from.number()?, from.number()?);
     let priority = u32::try_from(priority).map_err(|_| DecodeError::Invalid("priority out of range"))?;
@@ -270,6 +285,12 @@ fn read_job<R: Reader>(
         let number = usize::try_from(from.number()?).unwrap_or(usize::MAX);
         job.group = groups.get(number).map_or(b"", |(name, _)| name.as_ref());
         ensure(!job.group.is_empty(), "job of an unknown group")?;
+    }
+    if version == OLDEST_VERSION {
+        job.backoff = None;
+    } else if first & BACKOFF != 0 {
+        job.backoff = Some(from.number()?);
+        ensure(job.backoff != Some(0), "number out of range")?;
     }
     ensure(job.seq < totals.next_seq, "push number ahead of count")?;
     ensure(job.token <= totals.last_token, "token ahead of count")?;

@@ -2,8 +2,8 @@
 //! ([`super::expiry`]).
 //!
 //! A job in [`TreeId::ClaimedBackoff`] waits for BACKOFF after its lease. A job in [`TreeId::ClaimedRecurring`] waits
-//! for its next occurrence. The time at which these jobs are due again follows from the job and the settings
-//! ([`Job::back_at`]). So no effect is needed when the lease expires.
+//! for its next occurrence. The time at which these jobs are due again follows from the job alone
+//! ([`Job::back_at`]): the claim stores how long the job waits for BACKOFF. So no effect is needed when the lease expires.
 //!
 //! Like all trees of claimed jobs, these two trees are ordered by deadline. But BACKOFF and JITTER can change the order
 //! in which jobs are due again. So each job in the two trees also has an entry, a [`DueEntry`], in a second tree
@@ -15,7 +15,7 @@ use super::items::DueEntry;
 use super::job::Job;
 use super::node::{HAS_TTL, JobNode, TreeId};
 use super::tree::{self, Item, ServingOrder};
-use super::{Millis, Queue, Settings};
+use super::{Millis, Queue};
 use crate::base::chunks::{Chunks, NIL};
 use crate::base::time;
 
@@ -63,7 +63,7 @@ impl Queue {
     fn due_entry(&self, slot: u32, tree: TreeId, of_all_groups: bool) -> DueEntry {
         let job = &self.jobs[slot];
         let is_of_ttl = TreeId::OF_TTL.contains(&tree);
-        let due = job.back_at(&self.settings);
+        let due = job.back_at();
         let mut node = JobNode { tree, ..JobNode::new((due, job.node.priority, job.node.seq)) };
         let end = if is_of_ttl { self.end_of_ttl(slot) } else { job.node.time };
         if !is_of_ttl {
@@ -94,25 +94,22 @@ impl Queue {
 
     /// Returns the due time of a job at `now`. If the job's lease has expired, this is [`Job::back_at`].
     pub(super) fn due_of(&self, slot: u32, now: Millis) -> Millis {
-        self.jobs[slot].due(now, &self.settings)
+        self.jobs[slot].due(now)
     }
 }
 
 impl Job {
     /// See [`Queue::due_of`].
-    pub fn due(&self, now: Millis, settings: &Settings) -> Millis {
-        if self.is_lease_expired(now) { self.back_at(settings) } else { self.node.time }
+    pub fn due(&self, now: Millis) -> Millis {
+        if self.is_lease_expired(now) { self.back_at() } else { self.node.time }
     }
 
     /// Returns the time at which a claimed job is due again if no command changes it. A job in [`TreeId::ClaimedLast`]
     /// becomes a dead letter at this time.
-    pub fn back_at(&self, settings: &Settings) -> Millis {
+    pub fn back_at(&self) -> Millis {
         let deadline = self.node.time;
         match (self.node.tree, self.recurrence()) {
-            (TreeId::ClaimedBackoff, _) => {
-                let wait = settings.jittered_backoff(self.attempts, self.token);
-                time::after_at_most(deadline, wait)
-            }
+            (TreeId::ClaimedBackoff, _) => time::after_at_most(deadline, self.backoff()),
             (TreeId::ClaimedRecurring, Some(recurrence)) => recurrence.next(deadline),
             _ => deadline,
         }

@@ -42,7 +42,7 @@ impl Queue {
     /// Whether the TTL of a waiting job (ready or delayed) has ended.
     pub(super) fn is_expired(&self, slot: u32, at: Millis) -> bool {
         let job = &self.jobs[slot];
-        job.expires(at, &self.settings).is_some_and(|expires| expires <= at)
+        job.expires(at).is_some_and(|expires| expires <= at)
             && matches!(self.state_of(slot, at), State::Ready | State::Delayed)
     }
 
@@ -54,7 +54,7 @@ impl Queue {
             (TreeId::ClaimedLast, _) if self.has_follower(slot) => time,
             (TreeId::ClaimedLast | TreeId::Dead, _) | (_, None) => NEVER,
             (TreeId::Claimed | TreeId::ClaimedBackoff, Some(ttl)) => ttl.expires.max(time),
-            (TreeId::ClaimedRecurring, Some(ttl)) => time::after_at_most(job.back_at(&self.settings), ttl.ttl),
+            (TreeId::ClaimedRecurring, Some(ttl)) => time::after_at_most(job.back_at(), ttl.ttl),
             (_, Some(ttl)) => ttl.expires,
         }
     }
@@ -96,7 +96,7 @@ impl Queue {
         let job = &self.jobs[slot];
         let ttl = job.ttl().unwrap_or_default();
         match job.node.tree {
-            TreeId::ClaimedRecurring => time::after_at_most(job.back_at(&self.settings), ttl.ttl),
+            TreeId::ClaimedRecurring => time::after_at_most(job.back_at(), ttl.ttl),
             _ => ttl.expires,
         }
     }

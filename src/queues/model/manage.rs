@@ -2,13 +2,12 @@
 //! token.
 
 use super::effect::{Change, Effect, JobChange};
-use super::node::{State, TreeId};
+use super::node::State;
 use super::settings::Settings;
 use super::{MAX_NOW, MAX_TIME, Millis, Queue};
 
 /// The maximum number of jobs or groups that a change of settings may update. That many updates take tens of
-/// milliseconds. A change of AGING or ORDERED updates all jobs. A change of BACKOFF or JITTER updates the claimed jobs
-/// that have attempts left. A change of GROUPCONCURRENCY or GROUPRATE updates all groups with jobs.
+/// milliseconds. A change of AGING or ORDERED updates all jobs. A change of GROUPCONCURRENCY or GROUPRATE updates all groups with jobs.
 pub const MAX_CONFIG_UPDATES: usize = 100_000;
 
 impl Queue {
@@ -104,9 +103,6 @@ impl Queue {
             touched = self.len();
         } else if settings.of_groups() != old.of_groups() {
             touched = self.groups.as_ref().map_or(0, |groups| groups.with_jobs());
-        }
-        if settings.backoffs() != old.backoffs() {
-            touched += (self.count_all(TreeId::Claimed) + self.count_all(TreeId::ClaimedBackoff)) as usize;
         }
         touched > MAX_CONFIG_UPDATES
     }

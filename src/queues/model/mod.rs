@@ -77,7 +77,7 @@
 //! | for | bytes |
 //! |---|---|
 //! | each job | a slot of 88, 10 in the index, and one allocation for ID and payload |
-//! | EVERY, TTL, or both | 32 in a second allocation |
+//! | EVERY, a TTL, or a claim with BACKOFF | 40 in a second allocation |
 //! | a TTL | 24 in the set of jobs that expire, 64 in a tree of jobs with a TTL |
 //! | a failure, or a claim by a worker with a name | 70 and the texts |
 //! | a claimed job in `ClaimedBackoff` or `ClaimedRecurring` | 64, with a group 128 |

@@ -65,7 +65,7 @@ impl Queue {
     }
 
     pub(super) fn state_of(&self, slot: u32, now: Millis) -> State {
-        self.jobs[slot].state(now, &self.settings)
+        self.jobs[slot].state(now)
     }
 
     pub(super) fn tree(&self, roots: &Roots, id: TreeId) -> JobTree<'_> {
@@ -142,12 +142,12 @@ impl Queue {
     /// Returns the data of a job at `now`.
     pub(super) fn view<'a>(&'a self, now: Millis, job: &'a Job) -> Record<'a> {
         let stored = self.record(job);
-        let state = job.state(now, &self.settings);
-        let expires = job.expires(now, &self.settings).filter(|_| state != State::Dead).unwrap_or(0);
+        let state = job.state(now);
+        let expires = job.expires(now).filter(|_| state != State::Dead).unwrap_or(0);
         let failed = if job.is_lease_expired(now) { stored.time } else { stored.extras.failed };
         Record {
             state,
-            time: job.due(now, &self.settings),
+            time: job.due(now),
             attempts: if job.has_missed(now) { 0 } else { stored.attempts },
             ttl: stored.ttl.map(|ttl| Ttl { expires, ..ttl }),
             extras: Extras { claimed: job.claimed(stored.extras), failed, ..stored.extras },
@@ -170,6 +170,7 @@ impl Queue {
             recurrence: job.recurrence(),
             created: job.created(),
             ttl: job.ttl(),
+            backoff: Some(job.backoff()),
             extras: self.extras(job),
         }
     }

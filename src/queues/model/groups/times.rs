@@ -93,7 +93,7 @@ impl Queue {
             return (self.first_occurrence(roots, 0, u64::MAX), NEVER);
         };
         let job = &self.jobs[head];
-        let due = if node.tree == TreeId::Ready { 0 } else { job.back_at(&self.settings) };
+        let due = if node.tree == TreeId::Ready { 0 } else { job.back_at() };
         let opens = if self.holds_its_group(head) { due } else { due.min(self.first_occurrence(roots, 0, node.seq)) };
         (opens, job.ttl().map_or(NEVER, |ttl| ttl.expires))
     }
@@ -163,7 +163,7 @@ impl Queue {
         };
         let job = &self.jobs[head];
         let next = if self.holds_its_group(head) { NEVER } else { self.first_occurrence(roots, now + 1, node.seq) };
-        next.min(job.back_at(&self.settings)).min(job.ttl().map_or(NEVER, |ttl| ttl.expires))
+        next.min(job.back_at()).min(job.ttl().map_or(NEVER, |ttl| ttl.expires))
     }
 
     /// Returns a time before which no claim gets a job of any group without a command. If a claim gets one at `now`, the

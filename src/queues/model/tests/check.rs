@@ -57,7 +57,7 @@ impl Queue {
         assert_eq!(expected.collect::<BTreeSet<_>>(), self.expiries);
         for &(expiry, slot) in &self.expiries {
             let at = expiry.min(MAX_NOW);
-            let is_dead = self.jobs[slot].state(at, &self.settings) == State::Dead;
+            let is_dead = self.jobs[slot].state(at) == State::Dead;
             assert!(
                 expiry > at || is_dead && self.has_follower(slot) || self.is_expired(slot, at),
                 "there is something to do then"
@@ -82,11 +82,11 @@ impl Queue {
             }
             TreeId::Claimed | TreeId::ClaimedBackoff => {
                 assert!(!job.exhausted() && job.token > 0);
-                assert_eq!(job.claimed_tree(&self.settings), job.node.tree);
+                assert_eq!(job.claimed_tree(), job.node.tree);
             }
             TreeId::ClaimedLast | TreeId::ClaimedRecurring => {
                 assert!(job.exhausted() && job.token > 0);
-                assert_eq!(job.claimed_tree(&self.settings), job.node.tree);
+                assert_eq!(job.claimed_tree(), job.node.tree);
             }
             TreeId::Dead => assert!(job.token == 0),
             _ => panic!("trees of due entries have no jobs"),
@@ -148,7 +148,7 @@ impl Queue {
             for entry in all {
                 let it @ DueEntry { job: slot, .. } = &items[entry];
                 let job = &self.jobs[*slot];
-                assert_eq!(key(&it.node), (job.back_at(&self.settings), job.node.priority, job.node.seq));
+                assert_eq!(key(&it.node), (job.back_at(), job.node.priority, job.node.seq));
                 let end = if is_of_ttl { self.end_of_ttl(*slot) } else { job.node.time };
                 assert_eq!((it.end, it.of_all_groups, it.node.tree), (end, of_all_groups, tree));
                 assert_eq!(it.node.is_candidate(), is_of_ttl || job.ttl().is_none());

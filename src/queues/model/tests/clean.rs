@@ -57,7 +57,8 @@ fn a_job_is_delayed_since_a_command_made_it_so() {
     });
     since_1000(State::Delayed, |pair, token| {
         pair.configure(20, |s| (s.backoff_base, s.backoff_max) = (5000, 5000));
-        assert!(pair.extend(20, "a", token, 1000), "the lease expires then");
+        pair.nack(20, "a", token, Nack::At(20));
+        pair.take(20, 1000, "a");
     });
 }
 

@@ -218,8 +218,9 @@ fn dead_letters_are_dropped_by_number_and_by_age() {
     assert_eq!(by_both, [vec!["b", "c"], vec!["b", "c"], vec!["c"], vec![]]);
 }
 
+/// How long a job waits after its lease is decided when the job is claimed. So CONFIG changes no job.
 #[test]
-fn a_change_of_backoff_leaves_ready_jobs_ready() {
+fn a_change_of_backoff_does_not_change_claimed_jobs() {
     let later = |s: &mut Settings| (s.backoff_base, s.backoff_max) = (500, 500);
     for first in [0, 5] {
         let mut pair = Pair::configured(|s| (s.backoff_base, s.backoff_max) = (first, first));
@@ -232,7 +233,14 @@ fn a_change_of_backoff_leaves_ready_jobs_ready() {
         let job = pair.primary.get(20, b"a").unwrap();
         assert_eq!((job.state, job.time, job.attempts, job.extras.failed), (State::Ready, 10 + first, 1, 10));
         assert_eq!(pair.primary.stats(20).totals.expired_leases, 1);
-        assert_eq!(pair.state(31, "b"), Some(State::Delayed), "claimed at the change: it waits the new backoff");
-        assert!(pair.ack(40, "a", token), "no other claim has ended its token");
+        assert_eq!(pair.primary.get(31, b"b").unwrap().time, 30 + first);
+        assert_eq!(pair.state(35, "b"), Some(State::Ready));
+        assert!(pair.ack(40, "a", token));
+        let token = pair.take(40, 50, "b");
+        assert_eq!(
+            pair.nack(41, "b", token, super::super::Nack::Default),
+            Some(Some(541)),
+            "a NACK is a decision of now"
+        );
     }
 }
