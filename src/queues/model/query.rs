@@ -7,7 +7,8 @@ use super::job::Job;
 use super::node::{JobNode, Links, OrderKey, State, TreeId, key};
 use super::tree::{self, Item, Rank, ServingOrder};
 use crate::base::chunks::{Chunks, NIL};
-use std::collections::BTreeMap;
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
 use std::ops::Index;
 
 /// The items of a tree: all items, those with `time <= now`, or those with `time > now`.
@@ -292,26 +293,108 @@ pub(super) fn merge<'a>(lists: impl Iterator<Item = List<'a>>) -> List<'a> {
 /// into its root and two smaller subtrees.
 pub(super) struct ByRank<'a> {
     order: ServingOrder,
-    /// The items and subtrees that are still to be listed, by the rank of their best job.
-    pieces: BTreeMap<Rank, (JobTree<'a>, Piece)>,
+    /// The items and subtrees that are still to be listed.
+    pieces: BinaryHeap<Ranked<'a>>,
+}
+
+/// A piece, with the rank of its best job.
+struct Ranked<'a> {
+    rank: Rank,
+    tree: JobTree<'a>,
+    piece: Piece,
+}
+
+impl Ord for Ranked<'_> {
+    /// The greatest piece of a heap comes first, so the lowest rank is the greatest.
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.rank.cmp(&self.rank)
+    }
+}
+
+impl PartialOrd for Ranked<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Ranked<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.rank == other.rank
+    }
+}
+
+impl Eq for Ranked<'_> {}
+
+/// Where a list begins: behind the job with this rank. At most `most` jobs, this one included, may come before.
+#[derive(Clone, Copy)]
+pub(super) struct Behind {
+    pub rank: Rank,
+    pub most: usize,
 }
 
 impl<'a> ByRank<'a> {
     pub fn of(trees: impl Iterator<Item = (JobTree<'a>, Part)>, now: Millis, order: ServingOrder) -> Self {
-        let mut it = Self { order, pieces: BTreeMap::new() };
-        for (tree, part) in trees {
-            let now = if part == Part::All { Millis::MAX } else { now };
-            read!(tree, |items| cut(items, tree.root, now, |piece| it.insert(tree, piece)));
-        }
-        it
+        Self::behind(trees, now, order, None).expect("nothing comes before")
     }
 
-    fn insert(&mut self, tree: JobTree<'a>, piece: Piece) {
-        let best = read!(tree, |items| candidate(items, piece));
-        if best != NIL {
-            self.pieces.insert(self.order.rank(tree.node(best)), (tree, piece));
+    /// Returns `None` if too many jobs come before the list. Passes over them without sorting them.
+    pub fn behind(
+        trees: impl Iterator<Item = (JobTree<'a>, Part)>,
+        now: Millis,
+        order: ServingOrder,
+        mut behind: Option<Behind>,
+    ) -> Option<Self> {
+        let mut pieces = Vec::new();
+        for (tree, part) in trees {
+            let now = if part == Part::All { Millis::MAX } else { now };
+            let mut fits = true;
+            read!(tree, |items| cut(items, tree.root, now, |piece| {
+                fits = fits && collect(tree, piece, order, &mut behind, &mut pieces);
+            }));
+            if !fits {
+                return None;
+            }
         }
+        Some(Self { order, pieces: pieces.into() })
     }
+}
+
+/// Collects a piece. If jobs of the piece are not `behind`, passes over these jobs, and collects the pieces that remain.
+/// Returns false if too many jobs come before.
+fn collect<'a>(
+    tree: JobTree<'a>,
+    piece: Piece,
+    order: ServingOrder,
+    behind: &mut Option<Behind>,
+    pieces: &mut Vec<Ranked<'a>>,
+) -> bool {
+    let best = read!(tree, |items| candidate(items, piece));
+    if best == NIL {
+        return true;
+    }
+    #[cfg(test)]
+    STEPS.set(STEPS.get() + 1);
+    let rank = order.rank(tree.node(best));
+    let passed = match behind {
+        Some(behind) if rank <= behind.rank => behind,
+        _ => {
+            pieces.push(Ranked { rank, tree, piece });
+            return true;
+        }
+    };
+    match piece {
+        Piece::One(_) if passed.most == 0 => false,
+        Piece::One(_) => {
+            passed.most -= 1;
+            true
+        }
+        Piece::Subtree(root) => split(tree, root).into_iter().all(|piece| collect(tree, piece, order, behind, pieces)),
+    }
+}
+
+fn split(tree: JobTree<'_>, root: u32) -> [Piece; 3] {
+    let Links { left, right, .. } = tree.node(root).links;
+    [Piece::One(root), Piece::Subtree(left), Piece::Subtree(right)]
 }
 
 impl Iterator for ByRank<'_> {
@@ -319,15 +402,17 @@ impl Iterator for ByRank<'_> {
 
     fn next(&mut self) -> Option<u32> {
         loop {
-            let (_, (tree, piece)) = self.pieces.pop_first()?;
+            let Ranked { tree, piece, .. } = self.pieces.pop()?;
             #[cfg(test)]
             STEPS.set(STEPS.get() + 1);
             match piece {
                 Piece::One(number) => return Some(tree.job(number)),
                 Piece::Subtree(root) => {
-                    let Links { left, right, .. } = tree.node(root).links;
-                    for piece in [Piece::One(root), Piece::Subtree(left), Piece::Subtree(right)] {
-                        self.insert(tree, piece);
+                    for piece in split(tree, root) {
+                        let best = read!(tree, |items| candidate(items, piece));
+                        if best != NIL {
+                            self.pieces.push(Ranked { rank: self.order.rank(tree.node(best)), tree, piece });
+                        }
                     }
                 }
             }
