@@ -41,8 +41,16 @@ impl Queue {
         same: Option<u32>,
     ) {
         match same.filter(|_| again).map(|slot| (slot, self.state_of(slot, at))) {
-            Some((slot, State::Claimed)) => return self.follow(slot, new),
-            Some((slot, State::Ready | State::Delayed)) => return self.renew(slot, at, new),
+            Some((slot, State::Claimed)) => {
+                if self.has_follower(slot) {
+                    self.count_replaced_push();
+                }
+                return self.follow(slot, new);
+            }
+            Some((slot, State::Ready | State::Delayed)) => {
+                self.count_replaced_push();
+                return self.renew(slot, at, new);
+            }
             _ => {}
         }
         if let Some(old) = same {
@@ -53,6 +61,12 @@ impl Queue {
             self.last_id = self.last_id.max(auto);
         }
         self.replace_job(at, new, same);
+    }
+
+    /// Counts a push with AGAIN that adds no job: it replaces the payload of a job, or another push.
+    pub(super) fn count_replaced_push(&mut self) {
+        tick(&mut self.counters.pushed);
+        tick(&mut self.counters.replaced);
     }
 
     /// Adds a job. If `old` is a slot, first removes the job in this slot.

@@ -75,7 +75,7 @@ fn behind_a_claim_the_last_push_waits_until_the_job_is_done() {
     assert_eq!(take(&mut pair, 50, 60).0, "three");
     let stats = pair.primary.stats(50);
     assert_sums(&stats);
-    assert_eq!((stats.totals.pushed, stats.totals.acked), (2, 1));
+    assert_eq!((stats.totals.pushed, stats.totals.replaced, stats.totals.acked), (3, 1, 1));
     assert!(!pair.ack(51, "a", token), "the token was the first run's");
 }
 

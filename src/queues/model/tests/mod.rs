@@ -13,6 +13,7 @@ mod holds;
 mod hostile;
 mod ids;
 mod model;
+mod pairs;
 mod random;
 mod relocation;
 mod scale;

@@ -82,7 +82,6 @@ impl ModelJob {
     /// letter.
     fn back(&self) -> Option<u64> {
         match self.every {
-            // Another test checks JITTER.
             _ if !self.spent() => Some(self.time + self.wait),
             Some((period, anchor)) => Some(next_occurrence(period, anchor, self.time)),
             None => None,
@@ -180,10 +179,6 @@ impl ModelJob {
     }
 }
 
-fn backoff(s: &Settings, attempts: u32) -> u64 {
-    (s.backoff_base * 2u64.pow(attempts.saturating_sub(1))).min(s.backoff_max)
-}
-
 #[derive(Clone, Debug, Default)]
 pub struct Model {
     pub jobs: Vec<ModelJob>,
@@ -257,7 +252,7 @@ impl Model {
         let (has_missed, back) = (self.jobs[i].has_missed(now), self.jobs[i].back());
         self.leave(i, now);
         if let Some(back) = back.filter(|_| has_missed) {
-            self.jobs[i].recur(back);
+            self.recur(i, back);
         }
     }
 
@@ -295,12 +290,25 @@ impl Model {
         self.begin_again(i, now);
     }
 
+    /// Counts a push with AGAIN that adds no job.
+    fn count_replaced_push(&mut self) {
+        self.counters.pushed += 1;
+        self.counters.replaced += 1;
+    }
+
+    fn recur(&mut self, i: usize, due: u64) {
+        if self.jobs[i].next.is_some() {
+            self.count_replaced_push();
+        }
+        self.jobs[i].recur(due);
+    }
+
     /// Makes a recurring job wait for its next occurrence.
     fn begin_again(&mut self, i: usize, now: u64) {
-        let job = &mut self.jobs[i];
-        let (period, anchor) = job.every.expect("EVERY");
+        let (period, anchor) = self.jobs[i].every.expect("EVERY");
         let due = next_occurrence(period, anchor, now);
-        job.recur(due);
+        self.recur(i, due);
+        let job = &mut self.jobs[i];
         (job.token, job.moved) = (0, now);
         if self.settings.ordered {
             job.seq = self.next_seq;
@@ -552,10 +560,14 @@ impl Model {
         }
         match (same, state) {
             (Some(i), Some(State::Claimed)) if push.again => {
+                if has_next {
+                    self.count_replaced_push();
+                }
                 self.jobs[i].next = Some(Next::of(push, &self.settings));
                 return Ok(push.id.map(<[u8]>::to_vec));
             }
             (Some(i), Some(State::Ready | State::Delayed)) if push.again => {
+                self.count_replaced_push();
                 self.renew(i, now, push);
                 return Ok(push.id.map(<[u8]>::to_vec));
             }
@@ -681,7 +693,7 @@ impl Model {
             job.place = Where::Claimed;
             job.token = self.last_token;
             job.attempts += 1;
-            job.wait = if job.spent() { 0 } else { backoff(&self.settings, job.attempts) };
+            job.wait = if job.spent() { 0 } else { self.settings.jittered_backoff(job.attempts, job.token) };
             job.time = deadline;
             (job.claimed, job.worker, job.moved) = (Some(now), worker.to_vec(), 0);
             self.counters.claimed += 1;
@@ -740,7 +752,7 @@ impl Model {
         let s = &self.settings;
         let job = &mut self.jobs[i];
         job.token = 0;
-        let wait = backoff(s, job.attempts);
+        let wait = s.jittered_backoff(job.attempts, token);
         if options.is_free {
             job.attempts = job.attempts.saturating_sub(1);
             job.moved = now;
@@ -752,7 +764,6 @@ impl Model {
         }
         let due = match nack {
             Nack::At(due) => due,
-            // Another test checks JITTER.
             Nack::Default => now + wait,
             Nack::Dead => now,
         };
@@ -765,7 +776,7 @@ impl Model {
             None => {}
             Some((period, anchor)) => {
                 let due = next_occurrence(period, anchor, now);
-                job.recur(due);
+                self.recur(i, due);
                 self.counters.missed += u64::from(!has_missed);
                 if self.settings.ordered {
                     self.jobs[i].seq = self.next_seq;

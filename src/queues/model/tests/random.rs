@@ -110,7 +110,7 @@ fn settings(groups: Groups) -> impl Strategy<Value = Settings> {
     };
     (
         0u32..4,
-        (0u64..20, 0u64..60),
+        (0u64..20, 0u64..60, prop_oneof![2 => Just(0u32), 1 => 1u32..=100]),
         prop_oneof![3 => Just(0u64), 2 => 1u64..30],
         prop_oneof![3 => Just(0u64), 1 => 1u64..12],
         prop_oneof![2 => Just(0u64), 1 => 1u64..5],
@@ -123,6 +123,7 @@ fn settings(groups: Groups) -> impl Strategy<Value = Settings> {
             max_attempts,
             backoff_base: backoff.0,
             backoff_max: backoff.1,
+            jitter: backoff.2,
             aging,
             maxlen,
             concurrency,
@@ -133,7 +134,6 @@ fn settings(groups: Groups) -> impl Strategy<Value = Settings> {
             ordered: of_groups.2,
             deadlen: dead.0,
             deadttl: dead.1,
-            ..Settings::default()
         })
 }
 

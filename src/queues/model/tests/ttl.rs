@@ -16,7 +16,7 @@ fn expired(pair: &Pair, now: u64) -> u64 {
 }
 
 /// Runs the upkeep. Returns the IDs of the jobs that it dropped.
-fn upkeep(pair: &mut Pair, now: u64) -> Vec<String> {
+pub(super) fn upkeep(pair: &mut Pair, now: u64) -> Vec<String> {
     let Pair { primary, replica } = pair;
     let mut ids = Vec::new();
     primary.run_upkeep(now, |effect| {
