@@ -14,6 +14,7 @@
 //! some times in the files have passed: members and leases have expired. All other times are in the year 2100 or
 //! later. So no answer depends on the time of the test.
 
+mod beside;
 mod history;
 mod making;
 mod questions;
@@ -23,7 +24,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use testkit::redis::{Value, cmd};
-use testkit::{Server, command, root};
+use testkit::{Builder, Client, Server, command, root};
 
 /// The effects of version 0.3, and their options.
 const BOARD_EFFECTS_OF_0_3: &str = "CLEAR CREATE REM REMRANGE REPLACE SET";
@@ -54,8 +55,8 @@ fn releases() -> Vec<PathBuf> {
 }
 
 /// Starts a server with these files in its folder.
-fn start_with(config: &str, files: &[(&str, Vec<u8>)]) -> Server {
-    let mut server = Server::builder().without_aof().start();
+fn start_with(builder: Builder, config: &str, files: &[(&str, Vec<u8>)]) -> Server {
+    let mut server = builder.without_aof().start();
     for (name, bytes) in files {
         let path = server.folder().join(name);
         fs::create_dir_all(path.parent().expect("a file has a folder")).expect("the folder can be written");
@@ -76,25 +77,31 @@ fn assert_loaded(server: &Server, release: &Path, way: &str) {
 
 #[test]
 fn the_rdb_file_of_each_release_is_loaded() {
-    for release in releases() {
-        let server = start_with("appendonly no", &[("dump.rdb", read(&release.join("dump.rdb")))]);
-        assert_loaded(&server, &release, "RDB");
-    }
+    releases().iter().for_each(|release| assert_rdb_is_loaded(release));
+}
+
+#[track_caller]
+fn assert_rdb_is_loaded(release: &Path) {
+    let server = start_with(Server::builder(), "appendonly no", &[("dump.rdb", read(&release.join("dump.rdb")))]);
+    assert_loaded(&server, release, "RDB");
 }
 
 #[test]
 fn the_aof_of_each_release_is_loaded_with_and_without_a_preamble() {
-    for release in releases() {
-        for base in ["base.rdb", "base.aof"] {
-            let manifest = format!("file {base} seq 1 type b\nfile tail.aof seq 1 type i\n");
-            let files = [
-                ("appendonlydir/appendonly.aof.manifest", manifest.into_bytes()),
-                (&*format!("appendonlydir/{base}"), read(&release.join(base))),
-                ("appendonlydir/tail.aof", read(&release.join("tail.aof"))),
-            ];
-            let server = start_with("appendonly yes", &files);
-            assert_loaded(&server, &release, base);
-        }
+    releases().iter().for_each(|release| assert_aof_is_loaded(release));
+}
+
+#[track_caller]
+fn assert_aof_is_loaded(release: &Path) {
+    for base in ["base.rdb", "base.aof"] {
+        let manifest = format!("file {base} seq 1 type b\nfile tail.aof seq 1 type i\n");
+        let files = [
+            ("appendonlydir/appendonly.aof.manifest", manifest.into_bytes()),
+            (&*format!("appendonlydir/{base}"), read(&release.join(base))),
+            ("appendonlydir/tail.aof", read(&release.join("tail.aof"))),
+        ];
+        let server = start_with(Server::builder(), "appendonly yes", &files);
+        assert_loaded(&server, release, base);
     }
 }
 
@@ -110,13 +117,19 @@ fn dumps(release: &Path) -> Vec<(String, i64, Vec<u8>)> {
 
 #[test]
 fn the_dumps_of_each_release_are_restored() {
-    for release in releases() {
-        let server = Server::start();
-        let mut c = server.client();
-        for (key, until, dump) in dumps(&release) {
-            c.restore(&key, until, &dump);
-        }
-        assert_loaded(&server, &release, "RESTORE");
+    releases().iter().for_each(|release| assert_dumps_are_restored(release));
+}
+
+#[track_caller]
+fn assert_dumps_are_restored(release: &Path) {
+    let server = Server::start();
+    restore(release, &mut server.client());
+    assert_loaded(&server, release, "RESTORE");
+}
+
+fn restore(release: &Path, c: &mut Client) {
+    for (key, until, dump) in dumps(release) {
+        c.restore(&key, until, &dump);
     }
 }
 
