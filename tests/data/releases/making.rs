@@ -1,6 +1,6 @@
-//! Makes the files of a release. `scripts/fixtures.sh` runs the test, which writes them into the fixtures.
+//! Makes the files of a release. `scripts/fixtures.sh` runs these tests, which write them into the fixtures.
 
-use super::{fixtures, history, questions, releases};
+use super::{effects, effects_file, fixtures, hex, history, questions, releases};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,6 +22,16 @@ fn make() {
     fs::create_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     write(&folder, &server, &clock, || {});
     assert!(releases().contains(&folder));
+    make_effects();
+}
+
+#[test]
+#[ignore = "writes into tests/data/fixtures"]
+fn make_effects() {
+    for release in releases() {
+        let (format, effects) = effects::effects(&release);
+        fs::write(effects_file(&release, format), effects).expect("the folder can be written");
+    }
 }
 
 /// Starts a server for [`write`]. Its clock is late.
@@ -57,7 +67,7 @@ pub fn write(folder: &Path, server: &Server, clock: &Clock, before_questions: im
 }
 
 /// Returns the path of the current part of the AOF: `b` is the base, `i` the file to which the server appends.
-fn aof(server: &Server, kind: char) -> PathBuf {
+pub fn aof(server: &Server, kind: char) -> PathBuf {
     let folder = server.folder().join("appendonlydir");
     let manifest = fs::read_to_string(folder.join("appendonly.aof.manifest")).expect("the server keeps an AOF");
     let line = manifest.lines().find(|line| line.ends_with(&format!("type {kind}"))).expect("the part");
@@ -71,8 +81,7 @@ fn dumps(c: &mut Client) -> String {
     let mut text = String::new();
     for key in keys {
         let _ = write!(text, "{key} {} ", c.int(&format!("PEXPIRETIME {key}")));
-        c.dump(&key).iter().for_each(|byte| text.push_str(&format!("{byte:02x}")));
-        text.push('\n');
+        let _ = writeln!(text, "{}", hex(&c.dump(&key)));
     }
     text
 }

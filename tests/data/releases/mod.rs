@@ -7,6 +7,7 @@
 //! | `dump.rdb` | all keys, as SAVE wrote them |
 //! | `base.rdb`, `base.aof` | an earlier state of the keys, as BGREWRITEAOF wrote it, with and without a preamble |
 //! | `tail.aof` | what the server appended after the rewrite. With either base, it makes the keys of `dump.rdb` |
+//! | `effects-1.txt` | the effects of `base.aof` and `tail.aof` in format 1, and those of a rewrite: command, key, arguments in hex |
 //! | `dumps.txt` | for each key: its name, when it expires (Unix ms, -1: never), the output of DUMP in hex |
 //! | `expected.txt` | questions, and the answer of each ([`questions`]) |
 //!
@@ -15,10 +16,12 @@
 //! later. So no answer depends on the time of the test.
 
 mod beside;
+mod effects;
 mod history;
 mod making;
 mod questions;
 
+pub use making::aof;
 use questions::assert_answers;
 use std::collections::BTreeSet;
 use std::fs;
@@ -159,6 +162,24 @@ fn queues_and_boards_have_the_same_bytes_as_before_or_another_number_of_their_fo
     }
 }
 
+/// Two builds that write an effect in different forms under one number could not read each other's effects.
+#[test]
+fn effects_have_the_same_bytes_as_before_or_another_number_of_their_format() {
+    for release in releases() {
+        let (format, effects) = effects::effects(&release);
+        let file = effects_file(&release, format);
+        let before = fs::read_to_string(&file).unwrap_or_else(|error| {
+            panic!("{}: {error}: run scripts/fixtures.sh effects (CONTRIBUTING.md)", file.display())
+        });
+        let differs = before.lines().zip(effects.lines()).find(|(before, now)| before != now);
+        assert!(before == effects, "raise FORMAT in src/base/packed.rs (CONTRIBUTING.md): {differs:#?}");
+    }
+}
+
+fn effects_file(release: &Path, format: u8) -> PathBuf {
+    release.join(format!("effects-{format}.txt"))
+}
+
 /// If an effect or an option were missing, the tests above would not notice that the module can no longer read it.
 #[test]
 fn the_aof_of_0_3_has_every_effect_and_option() {
@@ -173,7 +194,7 @@ fn the_aof_of_0_3_has_every_effect_and_option() {
 }
 
 /// Splits an AOF file into commands, and each command into arguments.
-fn commands(mut file: &[u8]) -> Vec<Vec<Vec<u8>>> {
+pub fn commands(mut file: &[u8]) -> Vec<Vec<Vec<u8>>> {
     let line = |file: &mut &[u8], kind: u8| -> usize {
         let end = file.iter().position(|&byte| byte == b'\r').expect("a line");
         let (head, rest) = file.split_at(end);
@@ -193,6 +214,10 @@ fn commands(mut file: &[u8]) -> Vec<Vec<Vec<u8>>> {
         commands.push((0..words).map(word).collect());
     }
     commands
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn bytes(hex: &str) -> Vec<u8> {
