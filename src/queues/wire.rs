@@ -207,7 +207,7 @@ fn write_job(job: &Record<'_>, to: &mut Packer) {
     to.text(job.id).text(job.payload).byte(job.state as u8);
     to.number(job.time).number(zigzag(job.priority.into())).number(job.seq);
     field::write_changed(&Record::FIELDS, job, &job.bare(), to);
-    to.text(worker).text(error).text(job.group).option(job.backoff.filter(|&backoff| backoff > 0));
+    to.text(worker).text(error).text(job.group).option(job.backoff);
 }
 
 fn write_group(group: Option<&[u8]>, to: &mut Packer) {
@@ -296,7 +296,7 @@ fn read_job<'a>(from: &mut Unpacker<'a>) -> Result<Record<'a>, DecodeError> {
     let mut job = Record::new(id, payload, state, time, priority, seq).bare();
     field::read_changed(&Record::FIELDS, &mut job, from)?;
     (job.extras.worker, job.extras.error, job.group) = (from.text()?, from.text()?, from.text()?);
-    job.backoff = Some(from.option()?.unwrap_or(0));
+    job.backoff = from.option()?;
     Ok(job)
 }
 

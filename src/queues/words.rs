@@ -191,7 +191,6 @@ fn job<'a>(args: &mut Args<'a>) -> Result<Record<'a>, Error> {
     job.extras.worker = text(args, b"worker")?;
     job.extras.error = text(args, b"error")?;
     job.group = text(args, b"group")?;
-    job.backoff = None;
     Ok(job)
 }
 

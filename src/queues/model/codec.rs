@@ -13,6 +13,7 @@ use super::field::{ensure, present, read_fields, read_values, write_fields, writ
 use super::ids::AutoId;
 use super::job::{Extras, Job, NewJob, Record};
 use super::node::{State, TreeId};
+use super::query::Part;
 use super::rate::Taken;
 use super::settings::Settings;
 use super::stats::Counters;
@@ -21,7 +22,7 @@ use crate::base::stream::{DecodeError, Reader, Writer};
 use std::collections::HashMap;
 
 /// The first number of a stored queue: its version. Zeitset before 0.3 wrote versions 1 to 3, which are rejected. 0.3
-/// wrote version 4, which has no `BACKOFF`.
+/// wrote version 4, which has no `BACKOFF`. A queue without `BACKOFF` still has this version, so 0.3 reads it.
 const VERSION: u64 = 5;
 const OLDEST_VERSION: u64 = 4;
 
@@ -40,7 +41,11 @@ const BACKOFF: u64 = 2 * FOLLOWER;
 impl Queue {
     /// Writes the stored form. O(n), with few allocations.
     pub fn encode(&self, to: &mut impl Writer) {
-        to.number(VERSION);
+        let with_attempts = [TreeId::Claimed, TreeId::ClaimedBackoff].into_iter().flat_map(|id| self.trees(None, id));
+        let mut claimed =
+            with_attempts.flat_map(|tree| tree.list(Part::All, 0, None)).map(|(_, slot)| &self.jobs[slot]);
+        let has_backoff = claimed.any(|job| job.backoff() != self.backoff_as_set(job));
+        to.number(if has_backoff { VERSION } else { OLDEST_VERSION });
         write_fields(Settings::FIELDS, &self.settings, to);
         for number in [self.last_token, self.last_id.ms, self.last_id.seq, self.next_seq] {
             to.number(number);
@@ -200,7 +205,6 @@ fn read_units(from: &mut impl Reader) -> Result<Vec<Taken>, DecodeError> {
 /// Writes a job. `group` is the number of the job's group. `follower` is the push that waits behind the job.
 fn write_record(job: &Record<'_>, group: Option<u64>, follower: Option<NewJob<'_>>, to: &mut impl Writer) {
     let Extras { worker, error, .. } = job.extras;
-    let backoff = job.backoff.unwrap_or(0);
     let bare = job.bare();
     let mut first = job.state as u64 | present(&Record::FIELDS, job, &bare) << STATE_BITS;
     let flags = [
@@ -208,7 +212,7 @@ fn write_record(job: &Record<'_>, group: Option<u64>, follower: Option<NewJob<'_
         (!error.is_empty(), ERROR),
         (group.is_some(), GROUP),
         (follower.is_some(), FOLLOWER),
-        (backoff > 0, BACKOFF),
+        (job.backoff.is_some(), BACKOFF),
     ];
     first |= flags.into_iter().filter(|(is_present, _)| *is_present).map(|(_, flag)| flag).sum::<u64>();
     to.bytes(job.id);
@@ -221,7 +225,7 @@ fn write_record(job: &Record<'_>, group: Option<u64>, follower: Option<NewJob<'_
     if let Some(group) = group {
         to.number(group);
     }
-    if backoff > 0 {
+    if let Some(backoff) = job.backoff {
         to.number(backoff);
     }
     if let Some(follower) = follower {
@@ -286,11 +290,8 @@ fn read_job<R: Reader>(
         job.group = groups.get(number).map_or(b"", |(name, _)| name.as_ref());
         ensure(!job.group.is_empty(), "job of an unknown group")?;
     }
-    if version == OLDEST_VERSION {
-        job.backoff = None;
-    } else if first & BACKOFF != 0 {
+    if first & BACKOFF != 0 {
         job.backoff = Some(from.number()?);
-        ensure(job.backoff != Some(0), "number out of range")?;
     }
     ensure(job.seq < totals.next_seq, "push number ahead of count")?;
     ensure(job.token <= totals.last_token, "token ahead of count")?;

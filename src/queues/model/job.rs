@@ -368,8 +368,7 @@ pub struct Record<'a> {
     /// The time of the push. 0: unknown.
     pub created: Millis,
     pub ttl: Option<Ttl>,
-    /// How long a claimed job waits after its lease expires. `None` in forms that 0.3 wrote: as long as the present
-    /// settings say.
+    /// How long a claimed job waits after its lease expires. `None`: as long as the present settings say.
     pub backoff: Option<Millis>,
     pub extras: Extras<'a>,
 }
@@ -406,7 +405,7 @@ impl<'a> Record<'a> {
             recurrence: None,
             created: 0,
             ttl: None,
-            backoff: Some(0),
+            backoff: None,
             extras: Extras::default(),
         }
     }

@@ -170,9 +170,15 @@ impl Queue {
             recurrence: job.recurrence(),
             created: job.created(),
             ttl: job.ttl(),
-            backoff: Some(job.backoff()),
+            backoff: Some(job.backoff()).filter(|&backoff| backoff != self.backoff_as_set(job)),
             extras: self.extras(job),
         }
+    }
+
+    /// Returns how long a claimed job would wait after its lease if a claim now had this token.
+    pub(super) fn backoff_as_set(&self, job: &Job) -> Millis {
+        let may_wait = matches!(job.node.tree, TreeId::Claimed | TreeId::ClaimedBackoff);
+        if may_wait { self.settings.jittered_backoff(job.attempts, job.token) } else { 0 }
     }
 
     pub(super) fn group_name(&self, job: &Job) -> &[u8] {
