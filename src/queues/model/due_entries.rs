@@ -22,6 +22,9 @@ use crate::base::time;
 impl Queue {
     /// Adds a job's [`DueEntry`] entries. Must be called after the job entered its own tree.
     pub(super) fn link_due_entry(&mut self, slot: u32) {
+        if !self.has_entries(slot) {
+            return;
+        }
         for (tree, of_all_groups) in self.entries(slot) {
             let entry = self.due_entry(slot, tree, of_all_groups);
             let entry = self.due_entries.push(entry);
@@ -31,6 +34,9 @@ impl Queue {
 
     /// Removes a job's [`DueEntry`] entries. Must be called before the job is removed from its own tree.
     pub(super) fn unlink_due_entry(&mut self, slot: u32) {
+        if !self.has_entries(slot) {
+            return;
+        }
         for (tree, of_all_groups) in self.entries(slot) {
             let entry = self.find_due_entry(slot, tree, of_all_groups);
             self.change_due_entry_tree(entry, |due_entries, root, order| tree::remove(due_entries, root, entry, order));
@@ -44,10 +50,18 @@ impl Queue {
 
     /// Updates a job's [`DueEntry`] entries after the job has moved to `slot`.
     pub(super) fn renumber_due_entries(&mut self, slot: u32) {
+        if !self.has_entries(slot) {
+            return;
+        }
         for (tree, of_all_groups) in self.entries(slot) {
             let entry = self.find_due_entry(slot, tree, of_all_groups);
             self.due_entries[entry].job = slot;
         }
+    }
+
+    fn has_entries(&self, slot: u32) -> bool {
+        let node = &self.jobs[slot].node;
+        !node.is_candidate() || node.tree.second().is_some()
     }
 
     /// Lists the [`DueEntry`] entries that a job needs: the tree of each, and [`DueEntry::of_all_groups`].

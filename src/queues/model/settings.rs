@@ -99,7 +99,10 @@ impl Settings {
     /// Returns the backoff of an attempt plus its jitter (JITTER). The jitter is a hash of the token, so every replica
     /// computes the same delay.
     pub fn jittered_backoff(&self, attempt: u32, token: u64) -> Millis {
-        let wait = self.backoff(attempt);
+        let wait = if self.backoff_base == 0 { 0 } else { self.backoff(attempt) };
+        if wait == 0 || self.jitter == 0 {
+            return wait;
+        }
         let most = u128::from(wait) * u128::from(self.jitter) / 100;
         let share = (most * u128::from(scramble(token) >> 32)) >> 32;
         wait.saturating_add(share as Millis).min(MAX_TIME)

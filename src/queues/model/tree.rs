@@ -143,17 +143,16 @@ fn refresh<T: Item>(items: &mut impl Items<T>, root: u32, order: ServingOrder) -
     T::gather(items, root) || best != was
 }
 
-/// Updates the aggregates of `root` after `slot` was added to its subtree. Does the same as [`refresh`], at a lower
-/// cost. Returns whether the ancestors need an update.
-fn entered<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, order: ServingOrder) -> bool {
+/// Updates the aggregates of `root` after an item was added to its subtree. Does the same as [`refresh`], at a lower
+/// cost. `candidate` is the item, or `NIL` if it is no candidate. Returns whether the ancestors need an update.
+fn entered<T: Item>(items: &mut impl Items<T>, root: u32, candidate: u32, order: ServingOrder) -> bool {
     if !T::SERVED {
         return T::gather(items, root);
     }
     let best = items[root].node().best;
-    let is_candidate = items[root].is_served() && items[slot].node().is_candidate();
-    let is_better = is_candidate && order.better(items, slot, best) != best;
+    let is_better = items[root].is_served() && order.better(items, candidate, best) != best;
     if is_better {
-        items[root].node_mut().best = slot;
+        items[root].node_mut().best = candidate;
     }
     T::gather(items, root) || is_better
 }
@@ -168,6 +167,8 @@ pub(super) fn insert<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, o
 /// The path from the root to an item. An edit follows it down, and updates the nodes on the way back.
 struct Path {
     slot: u32,
+    /// The same, or `NIL` if the item is no candidate.
+    candidate: u32,
     key: OrderKey,
     order: ServingOrder,
     /// False if the remaining nodes need an update of their sizes only.
@@ -176,7 +177,8 @@ struct Path {
 
 impl Path {
     fn to<T: Item>(items: &impl Items<T>, slot: u32, order: ServingOrder) -> Path {
-        Path { slot, key: items[slot].key(), order, has_changed: true }
+        let candidate = if items[slot].node().is_candidate() { slot } else { NIL };
+        Path { slot, candidate, key: items[slot].key(), order, has_changed: true }
     }
 }
 
@@ -191,7 +193,7 @@ fn put<T: Item>(items: &mut impl Items<T>, root: u32, path: &mut Path) -> u32 {
     let links = links_mut(items, root);
     *links.child(is_left) = child;
     links.size += 1;
-    path.has_changed = path.has_changed && entered(items, root, path.slot, path.order);
+    path.has_changed = path.has_changed && entered(items, root, path.candidate, path.order);
     balance(items, root, child, path.order)
 }
 
