@@ -124,7 +124,8 @@ macro_rules! argument {
     };
 }
 
-/// Defines commands. The parameters behind `;` follow the options. `+` lists tokens that code below the macro sends.
+/// Defines commands. The parameters behind `;` follow the options. `+` lists tokens that code below the macro sends, `&`
+/// commands with the same options that code below the macro calls.
 macro_rules! commands {
     ($(
         $(#[$doc:meta])*
@@ -134,11 +135,16 @@ macro_rules! commands {
             $option:ident($($value:ident: $value_kind:ident),*) = $token:literal,
         )* })?
         $(+ [$($also:literal)*])?
+        $(& [$($alike:literal)*])?
     )*) => {
         $(
             #[doc = concat!("The command `", $word, "`.")]
             #[derive(Clone, Copy, Debug)]
             pub struct $command;
+
+            impl $command {
+                const TOKENS: &[&str] = &[$($($token,)*)? $($($also,)*)?];
+            }
 
             $(#[$doc])*
             ///
@@ -161,7 +167,8 @@ macro_rules! commands {
 
         /// The commands of this module, and the tokens of their options.
         #[doc(hidden)]
-        pub const COMMANDS: &[(&str, &[&str])] = &[$(($word, &[$($($token,)*)? $($($also,)*)?])),*];
+        pub const COMMANDS: &[(&str, &[&str])] =
+            &[$(($word, $command::TOKENS), $($(($alike, $command::TOKENS),)*)?)*];
     };
 }
 pub(crate) use {argument, kind};
@@ -183,7 +190,18 @@ macro_rules! from_map {
         }
     };
 }
-pub(crate) use from_map;
+/// Reads a struct from an array whose items have the order of the struct's fields.
+macro_rules! from_array {
+    ($name:ident { $($field:ident),* $(,)? }) => {
+        impl redis::FromRedisValue for $name {
+            fn from_redis_value(reply: redis::Value) -> Result<Self, redis::ParsingError> {
+                let ($($field),*) = redis::from_redis_value(reply)?;
+                Ok(Self { $($field),* })
+            }
+        }
+    };
+}
+pub(crate) use {from_array, from_map};
 
 pub mod zexp;
 pub mod zlb;

@@ -22,12 +22,7 @@ pub struct Claim {
     pub payload: Vec<u8>,
 }
 
-impl FromRedisValue for Claim {
-    fn from_redis_value(reply: Value) -> Result<Self, ParsingError> {
-        let (key, id, token, attempt, deadline_ms, payload) = from_redis_value(reply)?;
-        Ok(Self { key, id, token, attempt, deadline_ms, payload })
-    }
-}
+super::from_array!(Claim { key, id, token, attempt, deadline_ms, payload });
 
 /// A job as ZQ.PEEK lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,18 +52,14 @@ pub struct Lease {
     pub deadline_ms: u64,
 }
 
+super::from_array!(Lease { worker, token, deadline_ms });
+
 impl FromRedisValue for Listed {
     fn from_redis_value(reply: Value) -> Result<Self, ParsingError> {
         let mut items = Vec::<Value>::from_redis_value(reply)?;
         let rest = items.split_off(items.len().min(5));
         let (id, due_ms, priority, attempts, payload) = from_redis_value(Value::Array(items))?;
-        let lease = match rest.is_empty() {
-            true => None,
-            false => {
-                let (worker, token, deadline_ms) = from_redis_value(Value::Array(rest))?;
-                Some(Lease { worker, token, deadline_ms })
-            }
-        };
+        let lease = if rest.is_empty() { None } else { Some(from_redis_value(Value::Array(rest))?) };
         Ok(Self { id, due_ms, priority, attempts, payload, lease })
     }
 }
@@ -144,12 +135,7 @@ pub struct Group {
     pub held_until_ms: Option<u64>,
 }
 
-impl FromRedisValue for Group {
-    fn from_redis_value(reply: Value) -> Result<Self, ParsingError> {
-        let (name, ready, delayed, claimed, held_until_ms) = from_redis_value(reply)?;
-        Ok(Self { name, ready, delayed, claimed, held_until_ms })
-    }
-}
+super::from_array!(Group { name, ready, delayed, claimed, held_until_ms });
 
 /// Totals and settings of a queue, by the names of ZQ.STATS and ZQ.CONFIG.
 #[derive(Clone, Debug, PartialEq)]

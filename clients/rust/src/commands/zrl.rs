@@ -90,12 +90,7 @@ pub struct Throttle {
     pub reset_after: i64,
 }
 
-impl FromRedisValue for Throttle {
-    fn from_redis_value(reply: Value) -> Result<Self, ParsingError> {
-        let (limited, limit, remaining, retry_after, reset_after) = from_redis_value(reply)?;
-        Ok(Self { limited, limit, remaining, retry_after, reset_after })
-    }
-}
+super::from_array!(Throttle { limited, limit, remaining, retry_after, reset_after });
 
 /// A key that was denied often (ZRL.TOP). The true number of denials is from `denied - error` to `denied`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,12 +105,7 @@ pub struct Denied {
     pub error: u64,
 }
 
-impl FromRedisValue for Denied {
-    fn from_redis_value(reply: Value) -> Result<Self, ParsingError> {
-        let (key, denied, since_ms, error) = from_redis_value(reply)?;
-        Ok(Self { key, denied, since_ms, error })
-    }
-}
+super::from_array!(Denied { key, denied, since_ms, error });
 
 /// One limit of ZRL.MCHECK: the Redis key, the limit and the window.
 pub type Quota<K, W> = (K, u64, W);
@@ -137,29 +127,12 @@ commands! {
         precision(duration: period) = "PRECISION",
         /// Takes the units even if they do not fit.
         force() = "FORCE",
-    }
-    /// Returns what [`check()`] would return. Takes nothing.
-    Peek peek(key: text, limit: u64, window: period) -> Check = "ZRL.PEEK" {
-        /// How many units the call would take; 1 by default.
-        cost(units: u64) = "COST",
-        /// As for [`check()`].
-        sliding() = "SLIDING",
-        /// As for [`check()`].
-        fixed() = "FIXED",
-        /// As for [`check()`].
-        leaky() = "LEAKY",
-        /// As for [`check()`].
-        exact() = "EXACT",
-        /// As for [`check()`].
-        precision(duration: period) = "PRECISION",
-        /// As for [`check()`].
-        force() = "FORCE",
-    }
+    } & ["ZRL.PEEK"]
     /// Adds options to [`mcheck`].
     MCheck new_mcheck(numkeys: u64) -> Checks = "ZRL.MCHECK" {
         /// How many units to take: one number for all keys, or a number for each key.
         cost(units: texts) = "COST",
-        /// The algorithms: one for all keys, or one for each key. For example `["SLIDING", "LEAKY"]`.
+        /// As for [`check()`], for the keys that are SLIDING.
         precision(duration: period) = "PRECISION",
         /// As for [`check()`], for the keys that are SLIDING.
         exact() = "EXACT",
@@ -181,6 +154,13 @@ commands! {
     }
 }
 
+/// Returns what [`check()`] would return, and takes nothing. The options are those of [`check()`].
+///
+/// Calls `ZRL.PEEK`.
+pub fn peek(key: impl ToSingleRedisArg, limit: u64, window: impl Into<Period>) -> Call<CheckCommand, Check> {
+    Call::new("ZRL.PEEK").with(key).with(limit).with(window.into())
+}
+
 /// Takes units from several limits, or from none.
 pub fn mcheck<K: ToSingleRedisArg, W: Into<Period>>(
     quotas: impl IntoIterator<Item = Quota<K, W>>,
@@ -195,7 +175,7 @@ pub fn mcheck<K: ToSingleRedisArg, W: Into<Period>>(
 }
 
 impl<R> Call<MCheck, R> {
-    /// The algorithms: one for all keys, or one for each key.
+    /// The algorithms: one for all keys, or one for each key. For example `["SLIDING", "LEAKY"]`.
     pub fn algorithms(self, words: impl redis::ToRedisArgs) -> Self {
         self.with(words)
     }

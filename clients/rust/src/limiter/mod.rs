@@ -412,29 +412,24 @@ impl<C: Connection> Inner<C> {
     }
 
     async fn command(&self, key: &str, cost: u64, how: How) -> Result<Check, Error> {
-        let (name, limit) = (self.key(key), self.policy.limit);
-        let window = self.window.clone();
-        let mut connection = self.connection.clone();
-        macro_rules! with_options {
-            ($call:expr) => {{
-                let call = if cost == 1 { $call } else { $call.cost(cost) };
-                let call = match self.algorithm {
-                    Algorithm::Sliding => call,
-                    Algorithm::Fixed => call.fixed(),
-                    Algorithm::Leaky => call.leaky(),
-                };
-                match &self.precision {
-                    None => call,
-                    Some(Precision::Exact) => call.exact(),
-                    Some(Precision::Of(period)) => call.precision(period.clone()),
-                }
-            }};
-        }
-        match how {
-            How::Peek => with_options!(zrl::peek(name, limit, window)).query_async(&mut connection).await,
-            How::Take => with_options!(zrl::check(name, limit, window)).query_async(&mut connection).await,
-            How::Force => with_options!(zrl::check(name, limit, window)).force().query_async(&mut connection).await,
-        }
+        let (name, limit, window) = (self.key(key), self.policy.limit, self.window.clone());
+        let call = match how {
+            How::Take => zrl::check(name, limit, window),
+            How::Force => zrl::check(name, limit, window).force(),
+            How::Peek => zrl::peek(name, limit, window),
+        };
+        let call = if cost == 1 { call } else { call.cost(cost) };
+        let call = match self.algorithm {
+            Algorithm::Sliding => call,
+            Algorithm::Fixed => call.fixed(),
+            Algorithm::Leaky => call.leaky(),
+        };
+        let call = match &self.precision {
+            None => call,
+            Some(Precision::Exact) => call.exact(),
+            Some(Precision::Of(period)) => call.precision(period.clone()),
+        };
+        call.query_async(&mut self.connection.clone()).await
     }
 
     /// Forgets the denial of the key, even after an error: the server may have carried out the command.
