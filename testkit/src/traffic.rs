@@ -97,7 +97,7 @@ impl Traffic {
         let window = self.ttl();
         let algorithm = algorithm_of(key);
         match self.number(10) {
-            0..5 if key.ends_with("cell0") => format!("ZRL.THROTTLE {key} 15 30 60 {cost}"),
+            0..5 if key.ends_with("cell0") => format!("ZRL.THROTTLE {key} 15 1 {} {cost}", seconds(window)),
             0..5 => format!("ZRL.CHECK {key} {limit} {window} COST {cost} {algorithm}"),
             5 => format!("ZRL.PEEK {key} {limit} {window} COST {cost} {algorithm}"),
             6 => {
@@ -293,6 +293,21 @@ impl Traffic {
 
     pub fn calls(&self) -> u64 {
         self.calls
+    }
+}
+
+/// Returns a duration in seconds, rounded up: the period of ZRL.THROTTLE has no unit.
+fn seconds(duration: &str) -> u64 {
+    let (number, unit) = duration.split_at(duration.find(char::is_alphabetic).expect("a unit"));
+    let number: u64 = number.parse().expect("a whole number");
+    match unit {
+        "ms" => number.div_ceil(1000),
+        "s" => number,
+        "m" => 60 * number,
+        "h" => 3600 * number,
+        "d" => 86_400 * number,
+        "w" => 7 * 86_400 * number,
+        other => panic!("unknown unit {other}"),
     }
 }
 

@@ -59,7 +59,7 @@ impl Count {
         let mut bytes = SmallBytes::from_elem(0, len);
         decimal(self.units, &mut bytes);
         // The TTL usually stays the same. If a client has changed it, the key would end too early or never.
-        let lifetime = Some(Lifetime::exactly(self.end));
+        let lifetime = Lifetime::exactly(self.end);
         Update::overwrite(Patch { at: TAG.len() + decimal_len(self.end) + 1, bytes }, lifetime)
     }
 }

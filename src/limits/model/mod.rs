@@ -146,8 +146,8 @@ pub enum Update {
 }
 
 impl Update {
-    fn overwrite(part: Patch, lifetime: Option<Lifetime>) -> Update {
-        Update::Overwrite { parts: smallvec![part], lifetime }
+    fn overwrite(part: Patch, lifetime: Lifetime) -> Update {
+        Update::Overwrite { parts: smallvec![part], lifetime: Some(lifetime) }
     }
 }
 

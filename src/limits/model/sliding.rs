@@ -94,16 +94,14 @@ pub(super) struct Sliding<'a> {
 }
 
 impl<'a> Sliding<'a> {
+    /// Parses the stored ring, and computes its usage. O(log N), where N is the number of slots.
     pub fn parse(call: Call, stored: Option<&'a [u8]>) -> Result<Sliding<'a>, Foreign> {
         let until = call.policy.until(call.now);
-        let ring = stored.map(|text| Ring::parse_near(text, until, call.policy.window)).transpose()?;
-        Sliding::of(call, until, ring)
-    }
-
-    /// Computes the usage of the stored ring. O(log N), where N is the number of slots.
-    fn of(call: Call, until: Millis, ring: Option<Ring<'a>>) -> Result<Sliding<'a>, Foreign> {
-        let ring = ring.map(|ring| Ok((ring, ring.usage(call.now)?))).transpose()?;
-        Ok(Sliding { call, until, ring })
+        let parse = |text| {
+            let ring = Ring::parse_near(text, until, call.policy.window)?;
+            Ok((ring, ring.usage(call.now)?))
+        };
+        Ok(Sliding { call, until, ring: stored.map(parse).transpose()? })
     }
 
     fn in_use(&self) -> u64 {
@@ -144,7 +142,7 @@ impl<'a> Sliding<'a> {
             (len >= MOST_SLOTS).then_some(len - 1)
         };
         if let Some(age) = place {
-            return Update::overwrite(ring.replace(age, slot), Some(lifetime));
+            return Update::overwrite(ring.replace(age, slot), lifetime);
         }
         let needed = kept.len() + 2;
         Update::Replace { text: ring.rebuild(self.call.now, kept, slot, policy.room_for(needed)), lifetime }

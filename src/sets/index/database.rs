@@ -6,37 +6,18 @@
 //!
 //! The blocks are also ordered by the earliest due time of their sets, to find the set that is due first.
 
+use super::pending::PendingTags;
+use super::{AT_ONCE, NEVER};
 use crate::base::chunks::Chunks;
 use crate::base::index::Index;
 use crate::base::time::{self, Millis};
 use hashbrown::DefaultHashBuilder;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher;
-use std::ops::Bound;
 use std::rc::Rc;
-
-/// The due time of a set that is never due.
-pub const NEVER: Millis = Millis::MAX;
-
-/// A due time that has always passed, even after the clock has stepped back.
-pub const AT_ONCE: Millis = 0;
 
 /// The number of sets in a block.
 const BLOCK: u32 = 32;
-
-/// Work that remains to be done because a plain command, one of the server's own, has moved a tag. The tag is the
-/// member that makes a sorted set an expiring set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PendingTag {
-    /// A command removed the tag of an expiring set together with other members. The tag must be added again.
-    Taken,
-    /// As `Taken`, but the command may have sent its event before it removed the tag. ZPOPMIN does so.
-    Suspected,
-    /// A STORE command copied the tag into an ordinary set. The tag must be removed.
-    Copied,
-    /// An expiring set of version 0.3, which has this TTL instead of a tag. The tag must be added, and the TTL removed.
-    Legacy(Millis),
-}
 
 /// [`Database::overdue`] counts the due sets in at most this number of blocks. If more blocks have due sets, it also
 /// reads a sample of all blocks, and estimates the number of due sets from it. The sample has at most this number of
@@ -98,8 +79,7 @@ pub struct Database {
     order: BTreeSet<(Millis, u32)>,
     /// The number of sets that `forget_some` has not read yet. It reads the sets backwards, from the last to the first.
     unread: usize,
-    /// The pending tags, by the names of their keys.
-    pub pending: BTreeMap<Box<[u8]>, PendingTag>,
+    pub pending: PendingTags,
     /// The sets whose check is postponed. The key is the time of the next check and the set's name. The value is the
     /// original due time. The time of the next check is not a wall clock time: it is compared with
     /// [`Tracking::passed`](super::Tracking::passed).
@@ -219,12 +199,6 @@ impl Database {
         true
     }
 
-    /// Returns the key with a pending tag after `key` in byte order. If `key` is `None`, returns the first one.
-    pub fn next_pending(&self, key: Option<&[u8]>) -> Option<&[u8]> {
-        let behind = key.map_or(Bound::Unbounded, Bound::Excluded);
-        self.pending.range::<[u8], _>((behind, Bound::Unbounded)).next().map(|(key, _)| &**key)
-    }
-
     /// Begins a walk through all sets. Sets that are added during the walk may be left out.
     pub fn begin_walk(&mut self) {
         self.unread = self.len();
@@ -255,7 +229,7 @@ impl Database {
         (0..most).all(|_| {
             self.blocks.pop().is_some()
                 | self.order.pop_first().is_some()
-                | self.pending.pop_first().is_some()
+                | self.pending.pop_first()
                 | self.postponed.pop_first().is_some()
         })
     }

@@ -6,8 +6,7 @@
 //! set. If a visit cannot read the set, its outcome is *unknown*: the set stays tracked, and a later visit checks it
 //! again.
 //!
-//! [`Tracking`] also lists the keys whose tag has to be added or removed ([`PendingTag`]). Only events tell the module
-//! of such a key, so this list must be exact: a pending tag moves with its key ([`Tracking::begin_move`]).
+//! [`Tracking`] also lists the keys whose tag has to be added or removed ([`PendingTag`]). This list is no cache.
 //!
 //! The timer is armed only for times within [`HORIZON`]. Later times are left to the cron job ([`Tracking::at_cron`]),
 //! which runs at least once a second. So delays stay far below the limits of the server's event loop. The cron job
@@ -15,6 +14,7 @@
 
 mod database;
 mod pace;
+mod pending;
 
 #[cfg(test)]
 mod tests;
@@ -22,9 +22,17 @@ mod tests;
 use crate::base::alarm::Alarm;
 use crate::base::db_key::DbKey;
 use crate::base::time::{self, Millis};
-pub use database::{AT_ONCE, Database, NEVER, PendingTag};
+pub use database::Database;
 pub use pace::Pace;
+use pending::Moved;
+pub use pending::PendingTag;
 use std::collections::BTreeMap;
+
+/// The due time of a set that is never due.
+pub const NEVER: Millis = Millis::MAX;
+
+/// A due time that has always passed, even after the clock has stepped back.
+pub const AT_ONCE: Millis = 0;
 
 /// The maximum delay of the timer. It exceeds the interval of the cron job, which is at most a second.
 pub const HORIZON: Millis = 1500;
@@ -93,13 +101,6 @@ pub struct Tracking {
     has_new_pending: bool,
 }
 
-/// What is known about a key that has left its name.
-#[derive(Clone, Copy, Default)]
-pub struct Moved {
-    due: Option<Millis>,
-    pending: Option<PendingTag>,
-}
-
 /// The tracked sets.
 impl Tracking {
     pub fn len(&self) -> usize {
@@ -137,7 +138,7 @@ impl Tracking {
     /// Each call of [`forget_some`](Tracking::forget_some) continues the walk. An unfinished earlier walk is ended.
     pub fn begin_to_forget(&mut self, is_meant: impl Fn(&[u8]) -> bool) {
         for database in self.databases.values_mut() {
-            database.pending.retain(|key, _| !is_meant(key));
+            database.pending.retain(|key| !is_meant(key));
             database.begin_walk();
         }
     }
@@ -161,110 +162,6 @@ impl Tracking {
             self.dropped.pop();
         }
         true
-    }
-}
-
-/// Pending tags.
-impl Tracking {
-    pub fn has_pending(&self) -> bool {
-        self.databases.values().any(|database| !database.pending.is_empty())
-    }
-
-    pub fn pending(&self, database: i32, key: &[u8]) -> Option<PendingTag> {
-        self.databases.get(&database)?.pending.get(key).copied()
-    }
-
-    /// Whether a pending tag was noted that `next_pending` may not have returned yet.
-    pub fn has_new_pending(&self) -> bool {
-        self.has_new_pending
-    }
-
-    pub fn note_pending(&mut self, database: i32, key: &[u8], tag: PendingTag) {
-        self.has_new_pending = true;
-        self.database(database).pending.insert(key.into(), tag);
-    }
-
-    pub fn forget_pending(&mut self, database: i32, key: &[u8]) {
-        if let Some(database) = self.databases.get_mut(&database) {
-            database.pending.remove(key);
-        }
-    }
-
-    /// A set has got its tag. Plain commands may have changed its members since the set was checked last, so it is due at
-    /// once. Returns true: the set is due earlier than before.
-    pub fn tagged(&mut self, database: i32, key: &[u8]) -> bool {
-        self.forget_pending(database, key);
-        self.database(database).track(key, AT_ONCE);
-        true
-    }
-
-    /// Returns the keys with pending tags one after the other, and then `None`. The call after `None` begins a new
-    /// round.
-    pub fn next_pending(&mut self) -> Option<DbKey> {
-        let last = self.last_pending.take();
-        self.has_new_pending &= last.is_some();
-        let from = last.as_ref().map_or(i32::MIN, |key| key.database);
-        self.last_pending = self.databases.range(from..).find_map(|(&number, database)| {
-            let behind = last.as_ref().filter(|key| key.database == number).map(|key| &*key.name);
-            database.next_pending(behind).map(|key| DbKey::new(number, key))
-        });
-        self.last_pending.clone()
-    }
-
-    /// Returns the number of keys with pending tags.
-    pub fn pending_count(&self) -> usize {
-        self.databases.values().map(|database| database.pending.len()).sum()
-    }
-
-    /// Returns at most `most` keys into which STORE commands have copied a tag.
-    pub fn copied(&self, most: usize) -> Vec<DbKey> {
-        let all = self.databases.iter().flat_map(|(&number, database)| {
-            let copied = database.pending.iter().filter(|(_, tag)| **tag == PendingTag::Copied);
-            copied.map(move |(key, _)| DbKey::new(number, key))
-        });
-        all.take(most).collect()
-    }
-
-    /// Whether a STORE command has copied a tag that still has to be removed. The key may be moving.
-    pub fn has_copied(&self) -> bool {
-        let is_moving = self.moving.iter().any(|moved| moved.pending == Some(PendingTag::Copied));
-        is_moving || self.has_pending() && !self.copied(1).is_empty()
-    }
-
-    /// The key leaves this name. [`end_move`](Tracking::end_move) tells its new name.
-    ///
-    /// Between the two events, a listener of another module may move other keys. Their events come in pairs, too, so a
-    /// stack finds the pairs.
-    pub fn begin_move(&mut self, database: i32, key: &[u8]) {
-        let moved = self.gone(database, key);
-        self.moving.push(moved);
-    }
-
-    /// The key that left its name last has this name now. Returns whether anything is known about it.
-    pub fn end_move(&mut self, database: i32, key: &[u8]) -> bool {
-        let Moved { due, pending } = self.moving.pop().unwrap_or_default();
-        self.gone(database, key);
-        if let Some(due) = due {
-            self.database(database).track(key, due);
-        }
-        if let Some(pending) = pending {
-            self.note_pending(database, key, pending);
-        }
-        due.is_some() || pending.is_some()
-    }
-
-    /// Forgets the moves of which only the first event has come. Called between commands.
-    pub fn end_all_moves(&mut self) {
-        self.moving.clear();
-    }
-
-    /// The key was removed or replaced. Returns what was known about it.
-    pub fn gone(&mut self, database: i32, key: &[u8]) -> Moved {
-        let Some(database) = self.databases.get_mut(&database) else { return Moved::default() };
-        // A set whose check is postponed is never due. Under a new name, it must be checked.
-        let is_postponed = !database.postponed.is_empty();
-        let due = database.forget(key).map(|due| if due == NEVER && is_postponed { AT_ONCE } else { due });
-        Moved { due, pending: database.pending.remove(key) }
     }
 }
 

@@ -46,19 +46,18 @@ impl Key {
 /// Returns the key's string after a change. Panics unless the key expires at the end of the window.
 fn written(before: Option<&[u8]>, change: Update) -> Vec<u8> {
     let (text, lifetime) = match change {
-        Update::Replace { text, lifetime } => (text.to_vec(), Some(lifetime)),
+        Update::Replace { text, lifetime } => (text.to_vec(), lifetime),
         Update::Overwrite { parts, lifetime } => {
             let [Patch { at, bytes }] = &parts[..] else { panic!("{parts:?}") };
             let mut text = before.unwrap().to_vec();
             text[*at..].copy_from_slice(bytes);
-            (text, lifetime)
+            (text, lifetime.expect("every change corrects the TTL"))
         }
         Update::Remove => panic!("a call removes no key"),
     };
     let count = Count::parse(&text).unwrap();
     assert_eq!(count.text()[..], text[..]);
-    let end = lifetime.map_or_else(|| Count::parse(before.unwrap()).unwrap().end, |lifetime| lifetime.expires_at(None));
-    assert_eq!(end, count.end);
+    assert_eq!(lifetime.expires_at(None), count.end);
     text
 }
 

@@ -6,14 +6,14 @@ use proptest::prelude::*;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Instant;
 
 #[derive(Clone, Debug)]
 enum Step {
     Track(i32, u8, Millis),
     Change(i32, u8, Millis),
-    Pend(i32, u8),
+    Pend(i32, u8, PendingTag),
     Settle(i32, u8),
     Move(i32, u8, i32, u8),
     Forget(i32, u8),
@@ -27,7 +27,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         8 => (key(), 0..100_u64).prop_map(|((db, key), due)| Step::Track(db, key, due)),
         4 => (key(), 0..100_u64).prop_map(|((db, key), due)| Step::Change(db, key, due)),
-        3 => key().prop_map(|(db, key)| Step::Pend(db, key)),
+        2 => key().prop_map(|(db, key)| Step::Pend(db, key, PendingTag::Taken)),
+        2 => key().prop_map(|(db, key)| Step::Pend(db, key, PendingTag::Copied)),
         1 => key().prop_map(|(db, key)| Step::Settle(db, key)),
         2 => (key(), key()).prop_map(|((db, key), (other, to))| Step::Move(db, key, other, to)),
         4 => key().prop_map(|(db, key)| Step::Forget(db, key)),
@@ -44,7 +45,7 @@ proptest! {
         const NOW: Millis = 50;
         let mut tracking = Tracking::default();
         let mut map: BTreeMap<(i32, u8), Millis> = BTreeMap::new();
-        let mut pending: BTreeSet<(i32, u8)> = BTreeSet::new();
+        let mut pending: BTreeMap<(i32, u8), PendingTag> = BTreeMap::new();
         for step in steps {
             match step {
                 Step::Track(db, key, due) => {
@@ -56,9 +57,9 @@ proptest! {
                     let due = map.get(&(db, key)).map_or(0, |&known| known.min(due));
                     map.insert((db, key), due);
                 }
-                Step::Pend(db, key) => {
-                    tracking.note_pending(db, &[key], PendingTag::Taken);
-                    pending.insert((db, key));
+                Step::Pend(db, key, tag) => {
+                    tracking.note_pending(db, &[key], tag);
+                    pending.insert((db, key), tag);
                 }
                 Step::Settle(db, key) => {
                     tracking.forget_pending(db, &[key]);
@@ -66,12 +67,14 @@ proptest! {
                 }
                 Step::Move(db, key, other, to) => {
                     tracking.begin_move(db, &[key]);
-                    let (due, is_pending) = (map.remove(&(db, key)), pending.remove(&(db, key)));
-                    prop_assert_eq!(tracking.end_move(other, &[to]), due.is_some() || is_pending);
+                    let (due, tag) = (map.remove(&(db, key)), pending.remove(&(db, key)));
+                    let is_any_copied = tag.into_iter().chain(pending.values().copied()).any(|tag| tag == PendingTag::Copied);
+                    prop_assert_eq!(tracking.has_copied(), is_any_copied);
+                    prop_assert_eq!(tracking.end_move(other, &[to]), due.is_some() || tag.is_some());
                     map.remove(&(other, to));
                     pending.remove(&(other, to));
                     map.extend(due.map(|due| ((other, to), due)));
-                    pending.extend(is_pending.then_some((other, to)));
+                    pending.extend(tag.map(|tag| ((other, to), tag)));
                 }
                 Step::Forget(db, key) => {
                     tracking.database(db).forget(&[key]);
@@ -80,13 +83,13 @@ proptest! {
                 Step::Flush(db) => {
                     tracking.flush(db);
                     map.retain(|(at, _), _| db.is_some_and(|db| *at != db));
-                    pending.retain(|(at, _)| db.is_some_and(|db| *at != db));
+                    pending.retain(|(at, _), _| db.is_some_and(|db| *at != db));
                 }
                 Step::Swap(one, other) => {
                     tracking.swap(one, other);
                     let swapped = |db| if db == one { other } else if db == other { one } else { db };
                     map = map.into_iter().map(|((db, key), value)| ((swapped(db), key), value)).collect();
-                    pending = pending.into_iter().map(|(db, key)| (swapped(db), key)).collect();
+                    pending = pending.into_iter().map(|((db, key), tag)| ((swapped(db), key), tag)).collect();
                 }
                 Step::ForgetOdd => {
                     let is_odd = |name: &[u8]| name[0] % 2 == 1;
@@ -95,7 +98,7 @@ proptest! {
                         tracking.forget_some(is_odd);
                     }
                     map.retain(|(_, key), _| key % 2 == 0);
-                    pending.retain(|(_, key)| key % 2 == 0);
+                    pending.retain(|(_, key), _| key % 2 == 0);
                 }
             }
             prop_assert_eq!(tracking.len(), map.len());
@@ -109,8 +112,13 @@ proptest! {
                 prop_assert_eq!(tracking.due(db, &[key]), Some(due));
             }
             let round = std::iter::from_fn(|| tracking.next_pending()).map(|key| (key.database, key.name[0]));
-            prop_assert!(round.eq(pending.iter().copied()));
+            prop_assert!(round.eq(pending.keys().copied()));
             prop_assert_eq!(tracking.pending_count(), pending.len());
+            let of = |(db, key)| tracking.pending(db, &[key]);
+            prop_assert!(pending.iter().all(|(&key, &tag)| of(key) == Some(tag)));
+            let copied = pending.iter().filter(|(_, tag)| **tag == PendingTag::Copied).map(|(&key, _)| key);
+            prop_assert!(tracking.copied(100).into_iter().map(|key| (key.database, key.name[0])).eq(copied));
+            prop_assert!(tracking.copied(1).len() <= 1);
         }
     }
 }

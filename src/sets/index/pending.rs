@@ -1,0 +1,174 @@
+//! The pending tags: work that remains to be done because a plain command, one of the server's own, has moved a tag. The
+//! tag is the member that makes a sorted set an expiring set.
+//!
+//! Only events tell the module of a pending tag, so this list must be exact: a pending tag moves with its key.
+
+use super::{AT_ONCE, NEVER, Tracking};
+use crate::base::db_key::DbKey;
+use crate::base::time::Millis;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+
+/// What has to be done with the tag of a key, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PendingTag {
+    /// A command removed the tag of an expiring set together with other members. The tag must be added again.
+    Taken,
+    /// As `Taken`, but the command may have sent its event before it removed the tag. ZPOPMIN does so.
+    Suspected,
+    /// A STORE command copied the tag into an ordinary set. The tag must be removed.
+    Copied,
+    /// An expiring set of version 0.3, which has this TTL instead of a tag. The tag must be added, and the TTL removed.
+    Legacy(Millis),
+}
+
+/// The pending tags of a database, by the names of their keys.
+#[derive(Default)]
+pub struct PendingTags {
+    tags: BTreeMap<Box<[u8]>, PendingTag>,
+    /// The keys in `tags` with [`PendingTag::Copied`]. Each RENAME and COPY asks for them.
+    copied: BTreeSet<Box<[u8]>>,
+}
+
+impl PendingTags {
+    fn get(&self, key: &[u8]) -> Option<PendingTag> {
+        self.tags.get(key).copied()
+    }
+
+    fn insert(&mut self, key: &[u8], tag: PendingTag) {
+        self.remove(key);
+        self.tags.insert(key.into(), tag);
+        if tag == PendingTag::Copied {
+            self.copied.insert(key.into());
+        }
+    }
+
+    fn remove(&mut self, key: &[u8]) -> Option<PendingTag> {
+        self.copied.remove(key);
+        self.tags.remove(key)
+    }
+
+    /// Keeps only the keys for which `is_kept` returns true.
+    pub fn retain(&mut self, is_kept: impl Fn(&[u8]) -> bool) {
+        self.tags.retain(|key, _| is_kept(key));
+        self.copied.retain(|key| is_kept(key));
+    }
+
+    /// Removes one entry of each collection. Returns whether there was any.
+    pub fn pop_first(&mut self) -> bool {
+        self.tags.pop_first().is_some() | self.copied.pop_first().is_some()
+    }
+
+    /// Returns the key after `key` in byte order. If `key` is `None`, returns the first one.
+    fn after(&self, key: Option<&[u8]>) -> Option<&[u8]> {
+        let behind = key.map_or(Bound::Unbounded, Bound::Excluded);
+        self.tags.range::<[u8], _>((behind, Bound::Unbounded)).next().map(|(key, _)| &**key)
+    }
+}
+
+/// What is known about a key that has left its name.
+#[derive(Clone, Copy, Default)]
+pub struct Moved {
+    due: Option<Millis>,
+    pending: Option<PendingTag>,
+}
+
+impl Tracking {
+    pub fn has_pending(&self) -> bool {
+        self.databases.values().any(|database| !database.pending.tags.is_empty())
+    }
+
+    pub fn pending(&self, database: i32, key: &[u8]) -> Option<PendingTag> {
+        self.databases.get(&database)?.pending.get(key)
+    }
+
+    /// Whether a pending tag was noted that `next_pending` may not have returned yet.
+    pub fn has_new_pending(&self) -> bool {
+        self.has_new_pending
+    }
+
+    pub fn note_pending(&mut self, database: i32, key: &[u8], tag: PendingTag) {
+        self.has_new_pending = true;
+        self.database(database).pending.insert(key, tag);
+    }
+
+    pub fn forget_pending(&mut self, database: i32, key: &[u8]) {
+        if let Some(database) = self.databases.get_mut(&database) {
+            database.pending.remove(key);
+        }
+    }
+
+    /// A set has got its tag. Plain commands may have changed its members since the set was checked last, so it is due at
+    /// once. Returns true: the set is due earlier than before.
+    pub fn tagged(&mut self, database: i32, key: &[u8]) -> bool {
+        self.forget_pending(database, key);
+        self.database(database).track(key, AT_ONCE);
+        true
+    }
+
+    /// Returns the keys with pending tags one after the other, and then `None`. The call after `None` begins a new
+    /// round.
+    pub fn next_pending(&mut self) -> Option<DbKey> {
+        let last = self.last_pending.take();
+        self.has_new_pending &= last.is_some();
+        let from = last.as_ref().map_or(i32::MIN, |key| key.database);
+        self.last_pending = self.databases.range(from..).find_map(|(&number, database)| {
+            let behind = last.as_ref().filter(|key| key.database == number).map(|key| &*key.name);
+            database.pending.after(behind).map(|key| DbKey::new(number, key))
+        });
+        self.last_pending.clone()
+    }
+
+    /// Returns the number of keys with pending tags.
+    pub fn pending_count(&self) -> usize {
+        self.databases.values().map(|database| database.pending.tags.len()).sum()
+    }
+
+    /// Returns at most `most` keys into which STORE commands have copied a tag.
+    pub fn copied(&self, most: usize) -> Vec<DbKey> {
+        let all = self.databases.iter();
+        let all = all.flat_map(|(&number, database)| database.pending.copied.iter().map(move |key| (number, key)));
+        all.take(most).map(|(number, key)| DbKey::new(number, key)).collect()
+    }
+
+    /// Whether a STORE command has copied a tag that still has to be removed. The key may be moving.
+    pub fn has_copied(&self) -> bool {
+        self.moving.iter().any(|moved| moved.pending == Some(PendingTag::Copied)) || !self.copied(1).is_empty()
+    }
+
+    /// The key leaves this name. [`end_move`](Tracking::end_move) tells its new name.
+    ///
+    /// Between the two events, a listener of another module may move other keys. Their events come in pairs, too, so a
+    /// stack finds the pairs.
+    pub fn begin_move(&mut self, database: i32, key: &[u8]) {
+        let moved = self.gone(database, key);
+        self.moving.push(moved);
+    }
+
+    /// The key that left its name last has this name now. Returns whether anything is known about it.
+    pub fn end_move(&mut self, database: i32, key: &[u8]) -> bool {
+        let Moved { due, pending } = self.moving.pop().unwrap_or_default();
+        self.gone(database, key);
+        if let Some(due) = due {
+            self.database(database).track(key, due);
+        }
+        if let Some(pending) = pending {
+            self.note_pending(database, key, pending);
+        }
+        due.is_some() || pending.is_some()
+    }
+
+    /// Forgets the moves of which only the first event has come. Called between commands.
+    pub fn end_all_moves(&mut self) {
+        self.moving.clear();
+    }
+
+    /// The key was removed or replaced. Returns what was known about it.
+    pub fn gone(&mut self, database: i32, key: &[u8]) -> Moved {
+        let Some(database) = self.databases.get_mut(&database) else { return Moved::default() };
+        // A set whose check is postponed is never due. Under a new name, it must be checked.
+        let is_postponed = !database.postponed.is_empty();
+        let due = database.forget(key).map(|due| if due == NEVER && is_postponed { AT_ONCE } else { due });
+        Moved { due, pending: database.pending.remove(key) }
+    }
+}
