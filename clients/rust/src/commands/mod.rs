@@ -196,7 +196,7 @@ macro_rules! commands {
 pub(crate) use {argument, kind};
 
 /// Returns the items of a reply that is an array.
-fn items(reply: redis::Value) -> Result<std::vec::IntoIter<redis::Value>, redis::ParsingError> {
+pub(crate) fn items(reply: redis::Value) -> Result<std::vec::IntoIter<redis::Value>, redis::ParsingError> {
     match reply {
         redis::Value::Array(items) => Ok(items.into_iter()),
         other => Ok(Vec::<redis::Value>::from_redis_value(other)?.into_iter()),
@@ -204,7 +204,7 @@ fn items(reply: redis::Value) -> Result<std::vec::IntoIter<redis::Value>, redis:
 }
 
 /// Reads the next item of an array. A missing item is read like null. Newer versions of the module may add items.
-fn next<T: FromRedisValue>(items: &mut std::vec::IntoIter<redis::Value>) -> Result<T, redis::ParsingError> {
+pub(crate) fn next<T: FromRedisValue>(items: &mut std::vec::IntoIter<redis::Value>) -> Result<T, redis::ParsingError> {
     T::from_redis_value(items.next().unwrap_or(redis::Value::Nil))
 }
 
