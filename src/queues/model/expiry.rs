@@ -134,7 +134,7 @@ impl Queue {
     }
 
     fn expire(&mut self, slot: u32, at: Millis, sink: &mut impl FnMut(&Effect<'_>)) {
-        let again = self.jobs[slot].recurrence().map(|recurrence| recurrence.next(at));
-        self.carry_out(slot, at, JobChange::Expire { next_due: again }, sink);
+        let next_due = self.jobs[slot].recurrence().map(|recurrence| recurrence.next(at));
+        self.carry_out(slot, at, JobChange::Expire { next_due }, sink);
     }
 }

@@ -33,8 +33,8 @@ impl Queue {
     pub fn ack<'a>(&mut self, now: Millis, id: &'a [u8], token: u64) -> Option<Effect<'a>> {
         let at = now.min(MAX_NOW);
         let slot = self.holder(id, token)?;
-        let again = self.jobs[slot].recurrence().map(|recurrence| recurrence.next(at));
-        self.decide(slot, at, id, JobChange::Ack { next_due: again })
+        let next_due = self.jobs[slot].recurrence().map(|recurrence| recurrence.next(at));
+        self.decide(slot, at, id, JobChange::Ack { next_due })
     }
 
     /// NACKs a job. Returns `None` if the token is not valid. O(log n).

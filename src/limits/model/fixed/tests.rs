@@ -7,8 +7,11 @@ use proptest::prelude::*;
 
 const START: Millis = 1_767_225_600_000;
 
-fn assess(limit: u64, window: Millis, now: Millis, cost: u64, stored: Option<Count>) -> Fixed {
-    Fixed::new(Call { policy: Policy { algorithm: Algorithm::Fixed, limit, window, precision: 1 }, now, cost }, stored)
+fn assess(limit: u64, window: Millis, now: Millis, cost: u64, stored: Option<Count>) -> FixedCheck {
+    FixedCheck::new(
+        Call { policy: Policy { algorithm: Algorithm::Fixed, limit, window, precision: 1 }, now, cost },
+        stored,
+    )
 }
 
 #[derive(Clone, Debug, Default)]
@@ -131,7 +134,7 @@ fn only_what_is_written_is_taken_for_a_count() {
         "fixed:5:1 ",
         "leaky:5:1",
     ] {
-        assert_eq!(Count::parse(bad.as_bytes()), Err(Foreign), "{bad}");
+        assert_eq!(Count::parse(bad.as_bytes()), Err(NotThisFormat), "{bad}");
     }
 }
 
