@@ -211,13 +211,12 @@ impl Queue {
         let is_in = |job: &Job| group.is_none_or(|group| self.group_name(job) == group);
         let slot = self.slot_of(id).filter(|&slot| self.state_of(slot, now) == state && is_in(&self.jobs[slot]));
         let slot = slot.ok_or(AfterError::NotInState)?;
-        let slots;
-        if state == State::Ready && !self.is_served_by_time(group) {
-            slots = self.in_serving_order_behind(now, group, slot).ok_or(AfterError::TooFar)?;
+        let slots = if state == State::Ready && !self.is_served_by_time(group) {
+            self.in_serving_order_behind(now, group, slot).ok_or(AfterError::TooFar)?
         } else {
             let JobNode { priority, seq, .. } = self.jobs[slot].node;
-            slots = self.in_time_order(now, which, Some((self.due_of(slot, now), priority, seq)));
-        }
+            self.in_time_order(now, which, Some((self.due_of(slot, now), priority, seq)))
+        };
         Ok(Box::new(slots.map(move |slot| self.view(now, &self.jobs[slot]))))
     }
 
