@@ -235,7 +235,7 @@ impl Index {
             *into = Shard::build(Shard::room_for(entries.len()), entries);
         }
         if self.shards.capacity() / 4 >= last {
-            self.shards.shrink_to(2 * last);
+            self.shards.shrink_to(last);
         }
     }
 
