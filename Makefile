@@ -88,6 +88,10 @@ bench-clients: need build
 test-matrix: need-build
 	scripts/matrix.sh "$(TARGET_DIR)/servers"
 
+## make test-versions  the last release's module beside this one: replicas, failovers, files and MIGRATE (VERSIONS=upgrade: from the release to this one only; VERSIONS=back)
+test-versions: need
+	CARGO="$(CARGO)" scripts/test-versions.sh "$(TARGET_DIR)/releases" $(VERSIONS)
+
 ## make torture    all random tests, from new seeds, for TORTURE_SECONDS (default 600): clocks, neighbours, crashes, hostile input
 torture: need
 	scripts/torture.sh "$(CARGO)" "$(or $(TORTURE_SECONDS),600)" "$(TARGET_DIR)/torture"

@@ -3,9 +3,15 @@
 # (tests/data/releases).
 #
 #     scripts/fixtures.sh [<module>]        default: the module of this source
+#     scripts/fixtures.sh effects           only the bytes of this source's effects
 #
 # Needs Redis 7.0, whose files all newer servers can load: REDIS_SERVER names it, if redis-server is another version.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-[ $# -eq 0 ] || export ZEITSET_MODULE=$1
-exec "${CARGO:-cargo}" test --locked --test integration -- --ignored --exact data::releases::making::make
+making=make
+if [ "${1:-}" = effects ]; then
+    making=make_effects
+elif [ $# -gt 0 ]; then
+    export ZEITSET_MODULE=$1
+fi
+exec "${CARGO:-cargo}" test --locked --test integration -- --ignored --exact "data::releases::making::$making"

@@ -1,4 +1,5 @@
-//! The cursor over a command's arguments. Only this file parses clients' input.
+//! The cursor over a command's arguments, and the parsers that more than one family uses. A family's own parsers are in
+//! its `commands/mod.rs`.
 
 use crate::base::time::{self, Millis, Unit, digits};
 use crate::error::Error;

@@ -4,7 +4,7 @@
 use crate::Bench;
 use crate::contests::Contest;
 use crate::load::{Request, flood};
-use crate::stats;
+use crate::{slower, stats};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,14 +12,14 @@ use std::process::Command;
 
 /// With this number of requests, a run of the cron does not matter. The number is no larger, because valgrind makes the
 /// server fifty times slower.
-const KEYS: usize = 1_000;
-const REQUESTS: usize = 4_000;
+pub const KEYS: usize = 1_000;
+pub const REQUESTS: usize = 4_000;
 /// The number of keys in contests that first fill the keys, with up to a hundred requests each.
 const FILLED_KEYS: usize = 250;
-const PIPELINE: usize = 32;
+pub const PIPELINE: usize = 32;
 
 /// The server, and the output folder of callgrind.
-struct Counter {
+pub struct Counter {
     process: String,
     folder: PathBuf,
     dumps: usize,
@@ -31,22 +31,21 @@ impl Counter {
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     }
 
-    fn begin(&self) {
+    /// Calls `run`, which sends requests. Returns the number of instructions per request.
+    pub fn count<T>(&mut self, requests: usize, run: impl FnOnce() -> T) -> u64 {
         self.control("--zero");
-    }
-
-    /// Returns the number of instructions since `begin`.
-    fn end(&mut self) -> u64 {
+        run();
         self.control("--dump");
         self.dumps += 1;
         let dump = self.folder.join(format!("out.{}.{}", self.process, self.dumps));
         let text = fs::read_to_string(&dump).unwrap_or_else(|error| panic!("{}: {error}", dump.display()));
         let sum = text.lines().find_map(|line| line.strip_prefix("summary: ").or(line.strip_prefix("totals: ")));
-        sum.and_then(|sum| sum.trim().parse().ok()).expect("a sum")
+        let sum: u64 = sum.and_then(|sum| sum.trim().parse().ok()).expect("a sum");
+        sum / requests as u64
     }
 }
 
-pub fn measure(bench: &mut Bench, contests: &[Contest], folder: &Path) -> String {
+pub fn measure(bench: &mut Bench, contests: &[Contest], compares_slower: bool, folder: &Path) -> String {
     let process: String = redis::cmd("INFO").arg("server").query(&mut bench.con).expect("INFO");
     let process = process.lines().find_map(|line| line.strip_prefix("process_id:")).expect("a process").to_owned();
     let mut counter = Counter { process, folder: folder.to_owned(), dumps: 0 };
@@ -75,11 +74,12 @@ pub fn measure(bench: &mut Bench, contests: &[Contest], folder: &Path) -> String
             let _ = writeln!(text, "| {} | {} |", subject.name, count(bench, &mut counter, &requests));
         }
     }
+    if compares_slower {
+        text.push_str(&slower::measure(bench, &mut counter));
+    }
     text
 }
 
 fn count(bench: &mut Bench, counter: &mut Counter, requests: &[Request]) -> u64 {
-    counter.begin();
-    flood(&mut bench.pipelined[..1], requests, PIPELINE);
-    counter.end() / requests.len() as u64
+    counter.count(requests.len(), || flood(&mut bench.pipelined[..1], requests, PIPELINE))
 }

@@ -9,7 +9,7 @@
 //! | `KEYS`, `REQUESTS`, `ROUNDS` | the size of the contests (100,000, 100,000, 7) |
 //! | `LARGEST` | the largest size in the growth tables (1,000,000) |
 //! | `INSTRUCTIONS` | the output folder of callgrind: counts only instructions (`make bench-instructions`) |
-//! | `CONTESTS` | the slugs of the contests to run (all) |
+//! | `CONTESTS` | the slugs of the contests to run (all); `slower` for the table of what costs more, with `INSTRUCTIONS` |
 //! | `OUT` | the folder for the report and its pictures. Without it, the report is only printed |
 
 mod contests;
@@ -19,6 +19,7 @@ mod load;
 mod memory;
 mod picture;
 mod report;
+mod slower;
 mod stats;
 
 use contests::{Abilities, Contest, Scripts, Subject};
@@ -108,12 +109,12 @@ fn main() {
     };
     let scripts = Scripts::load(&mut bench.con);
     let mut contests = contests::all(&scripts, &abilities);
-    if let Ok(wanted) = std::env::var("CONTESTS") {
-        contests.retain(|contest| wanted.split(' ').any(|slug| slug == contest.slug));
-    }
+    let wanted = std::env::var("CONTESTS").ok();
+    let is_wanted = |slug| wanted.as_ref().is_none_or(|wanted| wanted.split(' ').any(|name| name == slug));
+    contests.retain(|contest| is_wanted(contest.slug));
 
     if let Some(folder) = instructions {
-        print!("{}", instructions::measure(&mut bench, &contests, &folder));
+        print!("{}", instructions::measure(&mut bench, &contests, is_wanted("slower"), &folder));
         return;
     }
     let results = contests.iter().map(|contest| bench.hold(contest, &size)).collect();

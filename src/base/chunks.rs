@@ -13,7 +13,7 @@ use std::ops::{Index, IndexMut};
 /// The number of items per chunk, a power of two.
 pub const CHUNK: usize = 128;
 
-/// A number that no item has. It marks the end of a chain, or an empty tree.
+/// A number that no item has: there is no item, such as at the end of a chain or in an empty tree.
 pub const NIL: u32 = u32::MAX;
 
 pub const MAX_ITEMS: usize = NIL as usize - 1;
@@ -55,12 +55,15 @@ impl<T> Chunks<T> {
     pub fn push(&mut self, item: T) -> u32 {
         let number = self.len / CHUNK;
         if number == self.chunks.len() {
+            if number == 0 {
+                self.chunks.reserve_exact(1); // a push would reserve four
+            }
             self.chunks.push(Vec::new());
         }
         let chunk = &mut self.chunks[number];
         let held = chunk.capacity();
         if chunk.len() == held {
-            let more = if number == 0 { held.max(2) } else { CHUNK };
+            let more = if number == 0 { held.max(1) } else { CHUNK };
             chunk.reserve_exact(more.min(CHUNK - held));
         }
         chunk.push(item);
@@ -98,7 +101,7 @@ impl<T> Chunks<T> {
         } else if spare >= CHUNK && (1..=CHUNK / 2).contains(&in_last) {
             self.chunks.pop();
             let held = self.chunks.len();
-            if self.chunks.capacity() / 4 > held {
+            if self.chunks.capacity() / 4 >= held {
                 self.chunks.shrink_to(2 * held);
             }
         } else if let [only] = self.chunks.as_mut_slice()

@@ -103,7 +103,7 @@ impl Shard {
 
     /// Returns the number of slots for this many entries, with room for growth.
     fn room_for(entries: usize) -> usize {
-        entries + entries / 4 + 4
+        entries + entries / 4 + 2
     }
 
     /// Builds a shard. The entries must be in the order of their hashes, and fewer than `capacity`.
@@ -172,6 +172,7 @@ impl Index {
     /// Adds an entry that is not in the table. O(1) amortized. May rebuild a shard.
     pub fn insert(&mut self, hash: u32, id: u32) {
         if self.shards.is_empty() {
+            self.shards.reserve_exact(1); // a push would reserve four
             self.shards.push(Shard::default());
         } else if self.len >= self.shards.len() * SHARD {
             self.split();

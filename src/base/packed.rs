@@ -171,10 +171,6 @@ impl<'a> Unpacker<'a> {
         Ok(self.take(1)?[0])
     }
 
-    pub fn rest(&mut self) -> &'a [u8] {
-        std::mem::take(&mut self.0)
-    }
-
     pub fn take(&mut self, length: usize) -> Result<&'a [u8], DecodeError> {
         let (taken, rest) = self.0.split_at_checked(length).ok_or(DecodeError::Truncated)?;
         self.0 = rest;

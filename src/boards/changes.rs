@@ -95,8 +95,8 @@ impl<'b> Edit<'b> {
     pub fn apply(&mut self, change: &BoardChange<'_>) -> Result<bool, Error> {
         match change {
             BoardChange::Set(rows) => {
-                let Some((members, values)) = rows.read(self.board.schema().dimensions())? else { return Ok(false) };
-                self.set(members.into_iter(), &values, SetOptions::default())?;
+                let Some(members) = rows.members(self.board.schema().dimensions())? else { return Ok(false) };
+                self.set(members.names.iter().copied(), &members.values, SetOptions::default())?;
             }
             BoardChange::Remove(members) => drop(self.remove(members.iter().copied())),
             BoardChange::RemoveRange { first, count } => {

@@ -29,6 +29,7 @@ use crate::error::Error;
 use crate::server::context::EventClass;
 use crate::server::key::WriteKey;
 use crate::server::{Context, Str};
+use std::borrow::Cow;
 use std::ffi::CStr;
 
 pub const APPLY: &CStr = c"ZLB.APPLY";
@@ -142,42 +143,40 @@ pub enum BoardChange<'a> {
 }
 
 /// Members, and the values of all of them.
-pub type Members<'a> = (Vec<&'a [u8]>, Vec<Value>);
+#[derive(Clone, Default)]
+pub struct Members<'a> {
+    pub names: Vec<&'a [u8]>,
+    pub values: Vec<Value>,
+}
 
-/// The members of `SET` and their values. Only the board says which values they have.
+/// The members of `SET` and their values.
 pub enum Rows<'a> {
     Packed {
         dimensions: u64,
         floats: u64,
-        members: &'a [u8],
+        members: Members<'a>,
     },
-    /// The words of Zeitset 0.3: `member value ...`, repeated.
+    /// The words of Zeitset 0.3: `member value ...`, repeated. Only the board says which values they have.
     Words(&'a [Str<'a>]),
 }
 
 impl<'a> Rows<'a> {
-    /// Reads the members, and the values of all members. Returns `None` if the board has other dimensions.
-    pub fn read(&self, dimensions: &[Dimension]) -> Result<Option<Members<'a>>, Error> {
-        let (of, kinds, members) = match self {
+    /// Returns the members, or `None` if the board has other dimensions.
+    pub fn members(&self, of_board: &[Dimension]) -> Result<Option<Cow<'_, Members<'a>>>, Error> {
+        match self {
+            Rows::Packed { dimensions, floats, members } => {
+                let fits = (*dimensions, *floats) == (of_board.len() as u64, self::floats(of_board));
+                Ok(fits.then_some(Cow::Borrowed(members)))
+            }
             Rows::Words(words) => {
-                let row = 1 + dimensions.len();
+                let row = 1 + of_board.len();
                 if words.is_empty() || !words.len().is_multiple_of(row) {
                     return Ok(None);
                 }
-                let values = values(words, dimensions)?;
-                return Ok(Some((words.iter().step_by(row).map(|member| member.bytes()).collect(), values)));
+                let names = words.iter().step_by(row).map(|member| member.bytes()).collect();
+                Ok(Some(Cow::Owned(Members { names, values: values(words, of_board)? })))
             }
-            Rows::Packed { dimensions, floats, members } => (*dimensions, *floats, members),
-        };
-        if (of, kinds) != (dimensions.len() as u64, floats(dimensions)) {
-            return Ok(None);
         }
-        let (mut from, mut names, mut values) = (Unpacker::of(members), Vec::new(), Vec::new());
-        while !from.is_empty() {
-            let row = read_member(&mut from, dimensions.iter().map(|dimension| dimension.kind), &mut values);
-            names.push(row.map_err(|_| Error::Effect)?);
-        }
-        Ok((!names.is_empty()).then_some((names, values)))
     }
 }
 
@@ -212,9 +211,7 @@ fn read<'a>(code: u8, from: &mut Unpacker<'a>) -> Result<BoardChange<'a>, Decode
         CREATE => BoardChange::Create(read_schema(from)?),
         SET => {
             let (dimensions, floats) = (from.number()?, from.number()?);
-            let members = from.rest();
-            check_members(dimensions, floats, members)?;
-            BoardChange::Set(Rows::Packed { dimensions, floats, members })
+            BoardChange::Set(Rows::Packed { dimensions, floats, members: read_members(dimensions, floats, from)? })
         }
         REM => {
             let mut members = vec![from.text()?];
@@ -230,18 +227,17 @@ fn read<'a>(code: u8, from: &mut Unpacker<'a>) -> Result<BoardChange<'a>, Decode
     })
 }
 
-/// Checks that members with values of these kinds go on to the end.
-fn check_members(dimensions: u64, floats: u64, members: &[u8]) -> Result<(), DecodeError> {
+/// Reads members with values of these kinds, at least one, to the end of the effect.
+fn read_members<'a>(dimensions: u64, floats: u64, from: &mut Unpacker<'a>) -> Result<Members<'a>, DecodeError> {
     if !(1..=64).contains(&dimensions) || u128::from(floats) >> dimensions != 0 {
         return Err(DecodeError::Invalid("impossible dimensions"));
     }
-    let (mut from, mut values) = (Unpacker::of(members), Vec::new());
+    let mut members = Members::default();
     loop {
-        values.clear();
         let kinds = (0..dimensions).map(|bit| if floats >> bit & 1 == 0 { Kind::Int } else { Kind::Float });
-        read_member(&mut from, kinds, &mut values)?;
+        members.names.push(read_member(from, kinds, &mut members.values)?);
         if from.is_empty() {
-            return Ok(());
+            return Ok(members);
         }
     }
 }

@@ -13,14 +13,14 @@ pub use report::report;
 
 use crate::base::time::Decimal;
 use crate::error::Error;
-use crate::limits::model::{Algorithm, Assessment, Call, Foreign, Intent, StoredLimit, Update, assess};
+use crate::limits::model::{Algorithm, Assessment, Call, Intent, NotThisFormat, StoredLimit, Update, assess};
 use crate::server::context::{EventClass, PendingEvents};
 use crate::server::key::{Key, Mode, Writing};
 use crate::server::text::Text;
 use crate::server::{Context, Str};
 
-impl From<Foreign> for Error {
-    fn from(_: Foreign) -> Error {
+impl From<NotThisFormat> for Error {
+    fn from(_: NotThisFormat) -> Error {
         Error::NotLimit
     }
 }
@@ -46,7 +46,7 @@ impl<'k, M: Mode> Limit<'k, M> {
     /// Assesses the limit for a call. Changes nothing. Returns an error if the string is not a limit, or is a limit of
     /// another algorithm.
     pub fn assess(&mut self, call: Call, intent: Intent) -> Result<Assessment, Error> {
-        assess(call, intent, self.text.bytes()).or_else(|Foreign| {
+        assess(call, intent, self.text.bytes()).or_else(|NotThisFormat| {
             let is_same = |stored| match call.policy.algorithm {
                 Algorithm::Sliding => matches!(stored, StoredLimit::Sliding(_)),
                 Algorithm::Fixed => matches!(stored, StoredLimit::Fixed(_)),

@@ -123,13 +123,13 @@ impl<'k> OpenQueue<'k, Writing> {
         let OpenQueue { name, mut key, new, effects, mut uncommitted } = self;
         uncommitted.settle();
         let (is_new, mut check_at) = (new.is_some(), None);
+        // A new value sends the event `new` at once. If a listener then changes this queue, its change must come after
+        // this one on replicas, too. So this function replicates first.
+        key.ctx().replicate_bytes(APPLY, name, &[effects.bytes()]);
         let ctx = match new {
             Some(new) => {
                 let stored = QueueValue::new(new);
                 check_at = stored::moved_forward(&stored, now);
-                // A new value sends the event `new` at once. If a listener then changes this queue, its change must
-                // come after this one on replicas, too.
-                key.ctx().replicate_bytes(APPLY, name, &[effects.bytes()]);
                 key.set_value(stored)
             }
             None => {
@@ -137,7 +137,6 @@ impl<'k> OpenQueue<'k, Writing> {
                     stored.count(|| ctx.is_replayed());
                     check_at = stored::moved_forward(stored, now);
                 }
-                key.ctx().replicate_bytes(APPLY, name, &[effects.bytes()]);
                 key.close()
             }
         };

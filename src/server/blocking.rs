@@ -13,7 +13,7 @@
 
 use super::authority;
 use super::context::Context;
-use super::panic::{catch_panic, note_begun};
+use super::panic::{catch_panic, note_irreversible};
 use super::shared::Shared;
 use super::string::OwnedStr;
 use crate::base::time::Millis;
@@ -109,7 +109,7 @@ impl Context {
     /// Blocks the client until it is woken and can be served, but at most `timeout` ms. 0 means no time-out. `name` is
     /// the key name given to the server. The command must not reply.
     pub fn block<W: Wait>(&self, _: Blockable<'_>, name: &[u8], timeout: Millis, wait: W) -> Blocked {
-        note_begun();
+        note_irreversible();
         let timeout = c_longlong::try_from(timeout).unwrap_or(c_longlong::MAX / 2);
         let name = OwnedStr::new(name);
         let mut names: [*mut RedisModuleString; 1] = [name.as_str().as_ptr()];

@@ -21,12 +21,12 @@ use std::{array, io, iter};
 pub struct Context(NonNull<RedisModuleCtx>);
 
 /// The name of the event that the module is sending.
-static ANNOUNCED: AtomicPtr<c_char> = AtomicPtr::new(std::ptr::null_mut());
+static OWN_EVENT: AtomicPtr<c_char> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Whether the module is sending this event. The server passes the name's pointer to the listeners, so the pointer
 /// identifies the event. If another module sends an event of the same name at this time, its pointer differs.
-pub(super) fn is_announced(event: *const c_char) -> bool {
-    std::ptr::eq(ANNOUNCED.load(Ordering::Relaxed), event)
+pub(super) fn is_own_event(event: *const c_char) -> bool {
+    std::ptr::eq(OWN_EVENT.load(Ordering::Relaxed), event)
 }
 
 #[derive(Clone, Copy)]
@@ -248,10 +248,10 @@ impl Context {
 
     /// Sends a keyspace event about `key`. Listeners of other modules run now and may do anything to any key.
     pub fn notify(&mut self, class: EventClass, event: &CStr, key: Str<'_>) {
-        let outer = ANNOUNCED.swap(event.as_ptr().cast_mut(), Ordering::Relaxed);
+        let outer = OWN_EVENT.swap(event.as_ptr().cast_mut(), Ordering::Relaxed);
         // SAFETY: all three are valid for the call.
         unsafe { api!(RedisModule_NotifyKeyspaceEvent(self.as_ptr(), class as c_int, event.as_ptr(), key.as_ptr())) };
-        ANNOUNCED.store(outer, Ordering::Relaxed);
+        OWN_EVENT.store(outer, Ordering::Relaxed);
     }
 
     /// Sends a message to the subscribers of a channel. In a cluster, the message reaches subscribers on all nodes. No

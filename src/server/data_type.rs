@@ -6,7 +6,7 @@ use super::events::{self, Classes};
 use super::eviction;
 use super::io::{Digest, Loader, Rewriter, Saver};
 use super::key::{Key, KeyHandle, KeyType, Mode, WriteKey};
-use super::panic::{catch_panic, note_begun};
+use super::panic::{catch_panic, note_irreversible};
 use super::string::Str;
 use crate::base::relocate::Relocate;
 use crate::error::Error;
@@ -122,7 +122,7 @@ impl<'k> WriteKey<'k> {
     /// Returns a mutable reference to the key's value, and the context. Returns `None` if the key does not exist.
     /// Returns an error if the key holds another type.
     pub fn value_mut<T: DataType>(&mut self) -> Result<Option<(&mut T, &Context)>, Error> {
-        note_begun();
+        note_irreversible();
         // SAFETY: as above. No other reference exists: one key is open at a time, and this borrows it mutably.
         Ok(value_of::<T>(&self.handle)?.map(|mut value| (unsafe { value.as_mut() }, &*self.kept)))
     }

@@ -1,7 +1,7 @@
 //! Keyspace events and server events.
 
 use super::api::details;
-use super::context::{Context, is_announced};
+use super::context::{Context, is_own_event};
 use super::panic::catch_panic;
 use super::shared::Shared;
 use super::slots::{self, SlotRange};
@@ -192,7 +192,7 @@ unsafe extern "C" fn key_event(
     name: *const c_char,
     key: *mut RedisModuleString,
 ) -> c_int {
-    let is_ours = is_announced(name);
+    let is_ours = is_own_event(name);
     // No listener needs the module's own changes of members.
     if is_ours && class & raw::REDISMODULE_NOTIFY_ZSET as c_int != 0 {
         return raw::REDISMODULE_OK as c_int;

@@ -5,7 +5,7 @@
 //! code can free its value, and no other reference into the value exists. [`WriteKey::close`] returns the context.
 
 use super::context::Context;
-use super::panic::note_begun;
+use super::panic::note_irreversible;
 use super::string::Str;
 use crate::base::time::Millis;
 use redis_module::raw::{self, RedisModuleKey};
@@ -168,7 +168,7 @@ impl<'k> ReadKey<'k> {
 impl<'k> WriteKey<'k> {
     /// Returns the handle for changing the key. If a missing key is opened for writing, it has a handle, too.
     pub(super) fn writable(&mut self) -> *mut RedisModuleKey {
-        note_begun();
+        note_irreversible();
         self.handle.key.expect("the server opens any key for writing").as_ptr()
     }
 

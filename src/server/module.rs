@@ -106,7 +106,7 @@ static IS_PROBING: AtomicBool = AtomicBool::new(false);
 ///
 /// While the server starts, this function returns `false`. At this time, the settings of all modules wait to be
 /// registered. The server itself checks at the end of its start that no unregistered setting is left.
-pub(super) fn is_probe_refused(ctx: &mut Context) -> bool {
+pub(super) fn has_unknown_settings(ctx: &mut Context) -> bool {
     if !info::has_clients(ctx) {
         return false;
     }

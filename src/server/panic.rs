@@ -39,12 +39,12 @@ pub(super) fn call_under_way() -> (bool, bool) {
 }
 
 /// Notes that the current call changes a key or begins a reply. After this, a panic in the call ends the server.
-pub(super) fn note_begun() {
+pub(super) fn note_irreversible() {
     HAS_BEGUN.store(true, Ordering::Relaxed);
 }
 
 /// Runs a function and returns its result. If the function panics, returns `None`. But if the function had already
-/// [begun](note_begun) a change or a reply, the panic ends the server.
+/// [begun a change or a reply](note_irreversible), the panic ends the server.
 pub fn catch_panic<R>(run: impl FnOnce() -> R) -> Option<R> {
     // Calls nest: a listener of keyspace events may call commands of the module.
     let (was_in_call, had_begun) = (IN_CALL.swap(true, Ordering::Relaxed), HAS_BEGUN.swap(false, Ordering::Relaxed));

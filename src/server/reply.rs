@@ -1,7 +1,7 @@
 //! Replies to the client.
 
 use super::context::Context;
-use super::panic::{catch_panic, note_begun};
+use super::panic::{catch_panic, note_irreversible};
 use super::string::Str;
 use crate::error::Error;
 use redis_module::raw::{self, RedisModuleCtx};
@@ -17,7 +17,7 @@ impl Context {
 
     /// Returns the context, and notes that the reply begins.
     fn reply(&self) -> *mut RedisModuleCtx {
-        note_begun();
+        note_irreversible();
         self.as_ptr()
     }
 

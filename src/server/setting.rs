@@ -65,7 +65,7 @@ pub fn register(ctx: &mut Context, flags: &[&'static Flag], numbers: &[&'static 
     if unsafe { api!(RedisModule_LoadConfigs(ctx.as_ptr())) } != raw::REDISMODULE_OK as c_int {
         return Err("invalid value for a setting; see the line above");
     }
-    if module::is_probe_refused(ctx) {
+    if module::has_unknown_settings(ctx) {
         return Err("unknown setting in MODULE LOADEX");
     }
     Ok(())

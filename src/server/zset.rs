@@ -81,7 +81,7 @@ impl SortedSet<'_, Writing> {
     /// Sets the score of a member. Adds the member if it is missing. O(log N).
     ///
     /// If the key is new, the server sends the event `new` during this call. If a module deletes the key during this
-    /// event, the server crashes, as it does with its own ZADD.
+    /// event, the server crashes.
     pub fn put(&mut self, member: Str<'_>, score: f64) {
         // SAFETY: the handle is open for writing on a sorted set or a missing key. No iterator is open, since one would
         // borrow `self`. Without flags the call cannot leave an empty set.

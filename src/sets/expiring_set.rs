@@ -124,7 +124,7 @@ impl<'k, M: Mode> ExpiringSet<'k, M> {
 
     /// Returns the number of live members in O(1), if none has expired. Otherwise returns `None`, and the caller must
     /// close the key and call [`Context::count_above`].
-    fn live_count_at_hand(&mut self, now: Millis) -> Option<u64> {
+    fn cheap_live_count(&mut self, now: Millis) -> Option<u64> {
         debug_assert!(self.is_unchanged());
         let tags = usize::from(self.sign == Sign::Tag);
         let has_expired = self.set.range(f64::NEG_INFINITY, time::to_score(now)).has_more_than(tags);
@@ -145,7 +145,7 @@ impl<'k> ExpiringSet<'k, Reading> {
     /// members have expired.
     pub fn card(ctx: &mut Context, name: Str<'_>, now: Millis) -> Result<u64, Error> {
         let mut set = ExpiringSet::<Reading>::expiring(ctx, name)?;
-        if let Some(live) = set.live_count_at_hand(now) {
+        if let Some(live) = set.cheap_live_count(now) {
             return Ok(live);
         }
         drop(set);
@@ -161,7 +161,7 @@ impl<'k> ExpiringSet<'k, Reading> {
         look: impl FnOnce(&mut ExpiringSet<'_, Reading>, u64) -> R,
     ) -> Result<R, Error> {
         let mut set = ExpiringSet::<Reading>::expiring(ctx, name)?;
-        if let Some(live) = set.live_count_at_hand(now) {
+        if let Some(live) = set.cheap_live_count(now) {
             return Ok(look(&mut set, live));
         }
         drop(set);
@@ -194,7 +194,7 @@ impl<'k> ExpiringSet<'k, Writing> {
     ///
     /// Must be called before any change to the set, because this function may close the key and open it again.
     pub fn live_count(mut self, now: Millis) -> Result<(ExpiringSet<'k, Writing>, u64), Error> {
-        if let Some(live) = self.live_count_at_hand(now) {
+        if let Some(live) = self.cheap_live_count(now) {
             return Ok((self, live));
         }
         let ctx = self.set.key.close();

@@ -70,7 +70,7 @@ pub(super) fn run_slice(ctx: &mut Context) {
     if tracker::begin_slice(ctx) {
         check_sets(ctx, &is_time_up);
     }
-    tracker::walk_on(ctx, is_time_up);
+    tracker::continue_scan(ctx, is_time_up);
     let (busy, cpu) = (started.elapsed(), context::cpu_time().saturating_sub(cpu));
     let share = if ctx.has_child() { CHILD_DUTY_DIVISOR } else { 1 };
     let duty = config::SWEEP_MAX_DUTY.get().div_ceil(share);

@@ -99,7 +99,7 @@ pub(super) fn pending(ctx: &Context, name: Str<'_>) -> Option<PendingTag> {
 pub(super) fn note_pending(ctx: &Context, database: i32, name: &[u8], tag: PendingTag) {
     STATE.with(ctx, |tracker| {
         tracker.tracking.note_pending(database, name, tag);
-        tracker.attend(ctx);
+        tracker.rearm(ctx);
     });
 }
 
@@ -115,7 +115,7 @@ pub(super) fn update(ctx: &Context, change: impl FnOnce(&mut Tracking) -> bool) 
             return;
         }
         if !events::is_subscribed(Classes::SORTED_SETS) {
-            return tracker.attend(ctx);
+            return tracker.rearm(ctx);
         }
         let Tracker { tracking, scan, .. } = tracker;
         set_timer(ctx, tracking.after_change(context::now(), || need(ctx, scan.is_first())));
@@ -134,7 +134,7 @@ pub(super) fn note_used(ctx: &Context) {
 pub(super) fn begin_scan(ctx: &Context) {
     STATE.with(ctx, |tracker| {
         tracker.scan.begin();
-        tracker.attend(ctx);
+        tracker.rearm(ctx);
     });
 }
 
@@ -146,7 +146,7 @@ pub(super) fn note_slot_import_started(ctx: &Context, slots: &[SlotRange]) {
         // The slices remove the entries of these slots step by step, and the module ignores events of these slots until
         // the entries are removed and the move has ended.
         tracker.tracking.begin_to_forget(|key| slots::hold(slots, key));
-        tracker.attend(ctx);
+        tracker.rearm(ctx);
     });
 }
 
@@ -155,7 +155,7 @@ pub(super) fn note_slot_import_started(ctx: &Context, slots: &[SlotRange]) {
 pub(super) fn note_slot_import_ended(ctx: &Context, slots: &[SlotRange]) {
     STATE.with(ctx, |tracker| {
         tracker.arrived.extend_from_slice(slots);
-        tracker.attend(ctx);
+        tracker.rearm(ctx);
     });
 }
 
@@ -171,7 +171,7 @@ pub(super) fn on_cron(ctx: &Context) {
         tracker.tracking.end_all_moves();
         tracker.scan.on_cron(ctx, &mut tracker.tracking);
         tracker.tracking.free_some();
-        tracker.attend(ctx);
+        tracker.rearm(ctx);
     });
 }
 
@@ -182,9 +182,9 @@ pub(super) fn begin_slice(ctx: &Context) -> bool {
 }
 
 /// Stops tracking the sets of arriving slots, and continues the first scan of the keyspace, until time is up.
-pub(super) fn walk_on(ctx: &Context, is_time_up: impl Fn() -> bool) {
+pub(super) fn continue_scan(ctx: &Context, is_time_up: impl Fn() -> bool) {
     STATE.with(ctx, |tracker| {
-        tracker.forget_on(&is_time_up);
+        tracker.forget_arriving(&is_time_up);
         tracker.scan.run_on(ctx, &mut tracker.tracking, is_time_up);
     });
 }
@@ -193,7 +193,7 @@ pub(super) fn walk_on(ctx: &Context, is_time_up: impl Fn() -> bool) {
 pub(super) fn end_slice(ctx: &Context, pause: Millis) {
     STATE.with(ctx, |tracker| {
         tracker.tracking.pause(context::now(), pause);
-        tracker.attend(ctx);
+        tracker.rearm(ctx);
     });
 }
 
@@ -201,28 +201,28 @@ fn may_sweep(ctx: &Context) -> bool {
     config::SWEEP.get() && ctx.may_write_by_itself()
 }
 
-fn need(ctx: &Context, hurries: bool) -> Need {
-    Need { sweeps: may_sweep(ctx), hurries }
+fn need(ctx: &Context, at_once: bool) -> Need {
+    Need { sweeps: may_sweep(ctx), at_once }
 }
 
 impl Tracker {
     /// Arms the timer for the next work, or disarms it if no work is due soon. When the first expiring set is tracked,
     /// subscribes to events, and begins a first scan.
-    fn attend(&mut self, ctx: &Context) {
+    fn rearm(&mut self, ctx: &Context) {
         let has_sets = !self.tracking.is_empty() || self.tracking.has_pending();
         if has_sets && events::subscribe(ctx, Classes::SORTED_SETS) {
             self.scan.begin();
         }
         let is_settling = self.tracking.has_new_pending() && ctx.may_write_by_itself();
-        let hurries = self.scan.is_first() || self.tracking.is_forgetting() || !self.arrived.is_empty() || is_settling;
-        set_timer(ctx, self.tracking.at_cron(context::now(), need(ctx, hurries)));
+        let at_once = self.scan.is_first() || self.tracking.is_forgetting() || !self.arrived.is_empty() || is_settling;
+        set_timer(ctx, self.tracking.at_cron(context::now(), need(ctx, at_once)));
     }
 
     /// Stops tracking the sets in the slots of `arriving`. Returns early if time is up.
     ///
     /// If none of these sets is tracked any more, removes the slots in `arrived` from `arriving` and from `arrived`. If
     /// slots were removed, begins a scan, which finds the sets in these slots.
-    fn forget_on(&mut self, is_time_up: impl Fn() -> bool) {
+    fn forget_arriving(&mut self, is_time_up: impl Fn() -> bool) {
         let Tracker { tracking, arriving, arrived, scan, .. } = self;
         while tracking.is_forgetting() && !is_time_up() {
             tracking.forget_some(|key| slots::hold(arriving, key));

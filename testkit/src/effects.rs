@@ -14,6 +14,17 @@ pub fn line(words: &[Vec<u8>], show: impl Fn(&[u8]) -> String) -> String {
     words.iter().map(|word| show(word)).collect::<Vec<_>>().join(" ")
 }
 
+/// Returns the codes of a queue's packed effects.
+pub fn codes(packed: &[u8]) -> Option<Vec<u8>> {
+    let mut from = Unpacker(packed.strip_prefix(&[1])?);
+    from.number()?;
+    let mut codes = Vec::new();
+    while !from.0.is_empty() {
+        codes.push(from.effect()?.0);
+    }
+    Some(codes)
+}
+
 /// A reader of packed bytes. Reads `None` beyond the end.
 struct Unpacker<'a>(&'a [u8]);
 

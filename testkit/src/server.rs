@@ -18,6 +18,8 @@ const CRASHES: [&str; 6] =
 
 pub struct Builder {
     module: bool,
+    /// A build of the module other than the one under test.
+    build: Option<&'static Path>,
     arguments: &'static str,
     panics: bool,
     cluster: bool,
@@ -31,6 +33,12 @@ impl Builder {
     /// Starts the server without the module.
     pub fn plain(mut self) -> Self {
         self.module = false;
+        self
+    }
+
+    /// Loads this build of the module instead of the module under test.
+    pub fn build(mut self, module: &'static Path) -> Self {
+        self.build = Some(module);
         self
     }
 
@@ -122,6 +130,7 @@ impl Server {
     pub fn builder() -> Builder {
         Builder {
             module: true,
+            build: None,
             arguments: "",
             panics: false,
             cluster: false,
@@ -162,6 +171,11 @@ impl Server {
         let mut server = Server { folder, builder, port: 0, bus_port: 0, child: None };
         server.launch();
         server
+    }
+
+    /// Loads the module under test from the next start on ([`Builder::build`]).
+    pub fn upgrade_module(&mut self) {
+        self.builder.build = None;
     }
 
     pub fn remove_module(&mut self) {
@@ -299,7 +313,8 @@ impl Server {
         // replicas that read the stream only on request.
         conf.push_str("repl-ping-replica-period 3600\nshutdown-timeout 0\n");
         if self.builder.module {
-            let _ = writeln!(conf, "loadmodule \"{}\" {}", module().display(), self.builder.arguments);
+            let path = self.builder.build.unwrap_or_else(module);
+            let _ = writeln!(conf, "loadmodule \"{}\" {}", path.display(), self.builder.arguments);
         }
         if self.builder.neighbour {
             let _ = writeln!(conf, "loadmodule \"{}\"", neighbour().display());

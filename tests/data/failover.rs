@@ -14,7 +14,7 @@ fn role(c: &mut Client) -> String {
 
 /// Changes the master as an operator does: writes pause, the replica catches up, and the roles change.
 #[track_caller]
-fn fail_over(from: &mut Client, to: &Server) {
+pub fn fail_over(from: &mut Client, to: &Server) {
     let mut target = to.client();
     let command = format!("FAILOVER TO 127.0.0.1 {} TIMEOUT 10000", to.address().1);
     // FAILOVER fails until the master sees the replica as online. After a timeout, the roles stay.

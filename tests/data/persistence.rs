@@ -1,8 +1,12 @@
 //! Every way to load a dataset again, with and without the module. No data are lost, no expired member returns, and the
 //! sweeper continues.
 
+use super::releases::{aof, commands};
+use std::fs;
+use testkit::effects::codes;
 use testkit::{
     Client, Dataset, FAR, NEVER, PATIENCE, Server, assert_agree, assert_drained, assert_tagged, eventually, plant,
+    start_keeping_aof,
 };
 
 /// The ways to persist data.
@@ -284,4 +288,23 @@ fn a_restart_arms_nothing_where_nothing_is_due() {
     eventually(PATIENCE, "the scan has been everywhere", || scans(&mut c) >= 1);
     eventually(PATIENCE, "no timer is armed", || c.info_number("zeitset", "zeitset_sweep_timer_armed") == 0);
     assert_eq!(c.info_number("zeitset", "zeitset_sets_tracked"), 1);
+}
+
+/// A command that has a whole queue would hold up the server while it loads, and a client that pipes the file.
+#[test]
+fn a_rewritten_queue_is_in_commands_of_at_most_64_effects_and_little_more_than_64_kb() {
+    let (server, mut c) = start_keeping_aof();
+    c.run("CONFIG SET aof-use-rdb-preamble no");
+    c.run_all((0..200).map(|_| "ZQ.PUSH many x".to_owned()));
+    let payload = "x".repeat(10_000);
+    c.run_all((0..20).map(|_| format!("ZQ.PUSH large {payload}")));
+    c.rewrite_aof();
+    let file = fs::read(aof(&server, 'b')).expect("the rewritten file");
+    let of = |key: &str| -> Vec<Vec<u8>> {
+        commands(&file).into_iter().filter(|words| words[1] == key.as_bytes()).map(|words| words[2].clone()).collect()
+    };
+    let many: Vec<_> = of("many").iter().map(|packed| codes(packed).expect("packed effects").len()).collect();
+    assert_eq!((&many[..3], many.len()), (&[64; 3][..], 4), "{many:?}");
+    let large: Vec<_> = of("large").iter().map(Vec::len).collect();
+    assert!(large[..2].iter().all(|length| (65_536..76_000).contains(length)) && large.len() == 3, "{large:?}");
 }

@@ -170,7 +170,7 @@ impl Shell {
             // `name=(...)` is an array.
             if self.peek() == '(' && word.ends_with('=') {
                 self.at += 1;
-                while self.peek() != ')' {
+                while self.at < self.text.len() && self.peek() != ')' {
                     if self.word().is_empty() {
                         self.at += 1;
                     }
@@ -230,4 +230,11 @@ END
     let expected = "eighteenth eighth eleventh fifteenth fifth first fourteenth fourth second seventeenth seventh \
                     sixteenth sixth tenth third thirteenth twelfth";
     assert_eq!(found.iter().map(String::as_str).collect::<Vec<_>>(), expected.split_whitespace().collect::<Vec<_>>());
+}
+
+#[test]
+fn a_script_that_ends_too_early_is_read_to_its_end() {
+    for script in ["first list=(a b", "first \"$(", "first '", "first ${x", "first $((1", "first <<END", "first \\"] {
+        assert_eq!(programs(script), BTreeSet::from(["first".to_owned()]), "{script}");
+    }
 }

@@ -1,7 +1,7 @@
 //! The read commands: CARD, ISMEMBER, MISMEMBER, MEMBERS, RANDMEMBER. They neither return expired members nor write.
 
 use std::collections::BTreeSet;
-use testkit::{FAR, NEVER, PATIENCE, assert_tagged, eventually, plant, start};
+use testkit::{FAR, NEVER, PATIENCE, Server, assert_tagged, eventually, plant, start};
 
 /// Live and expired members in the order of MEMBERS: some with the same expiry, one without expiry.
 const MEMBERS: [(&str, i64); 7] =
@@ -148,6 +148,11 @@ fn randmember_has_the_shapes_of_srandmember() {
             ("ZEXP.RANDMEMBER one 1", "['only']"),
             ("ZEXP.RANDMEMBER one 5", "['only']"),
             ("ZEXP.RANDMEMBER one -3", "['only' 'only' 'only']"),
+            ("ZEXP.RANDMEMBER missing -1048576", "[]"),
+            (
+                "ZEXP.RANDMEMBER missing -1048577",
+                "!ERR value is out of range, a negative count must be at least -1048576",
+            ),
         ]);
         for (count, length) in [(1, 1), (3, 3), (5, 5), (6, 5), (1000, 5)] {
             let members = c.strings(&format!("ZEXP.RANDMEMBER k {count}"));
@@ -198,3 +203,24 @@ pub const READS: [&str; 8] = [
     "ZEXP.TTL k a b",
     "ZEXP.PTTL k a b",
 ];
+
+/// An operator may give the names of the server's commands to other commands (`rename-command`). What these reply is
+/// never taken for "no members".
+#[test]
+fn with_other_commands_in_place_of_the_servers_no_set_looks_empty() {
+    let names: Vec<_> = (0..300).map(|n| format!("m{n}")).collect();
+    let members: Vec<_> =
+        (0i64..).zip(&names).map(|(n, name)| (name.as_str(), if n < 200 { 1000 + n } else { FAR + n })).collect();
+    for (name, line) in
+        [("ZCOUNT", "ZEXP.CARD k"), ("ZCOUNT", "ZEXP.RANDMEMBER k 2"), ("ZRANGE", "ZEXP.RANDMEMBER k 2")]
+    {
+        // The server refuses a call of GET with three arguments. ZLEXCOUNT replies with an error.
+        for other in ["GET", "ZLEXCOUNT"] {
+            let config = format!("zeitset.sweep no\nrename-command {name} \"\"\nrename-command {other} {name}");
+            let server = Server::builder().config(&config).start();
+            let mut c = server.client();
+            plant(&mut c, "k", &members);
+            c.script(&[(line, "!ERR server refused ZCOUNT or ZRANGE; nothing was changed")]);
+        }
+    }
+}

@@ -23,6 +23,13 @@ fn fill(c: &mut Client, key: &str) {
 }
 
 #[test]
+fn info_counts_claims_of_the_last_attempt_too() {
+    let (_server, mut c) = start();
+    c.run_all(["ZQ.PUSH q x MAXATTEMPTS 1", "ZQ.PUSH q y", "ZQ.CLAIM 1 q LEASE 1h COUNT 2"]);
+    expect(&mut c, ["1", "0", "0", "2", "0"]);
+}
+
+#[test]
 fn info_counts_queues_and_jobs_whatever_becomes_of_their_keys() {
     let (_server, mut c) = start();
     let none = ["0"; 5];

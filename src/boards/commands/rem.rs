@@ -2,8 +2,7 @@
 //!
 //! Removes members, and returns how many were on the board. An empty board keeps its key.
 
-use crate::args::Args;
-use crate::args::KEY_AND_MEMBERS;
+use crate::args::{Args, KEY_AND_MEMBERS};
 use crate::boards;
 use crate::error::Error;
 use crate::server::command::{Access, Keys, Spec};

@@ -10,15 +10,13 @@
 //! slot and the ID of the removed name. So for each length, all pages but the last are full, and the memory shrinks
 //! with the number of members.
 
-use std::collections::BTreeMap;
-
 use super::slab::Slab;
 use crate::base::chunks::NIL;
 use crate::base::index::Index;
 use crate::base::relocate::Mover;
 
 const SLOT_BITS: u32 = 8;
-pub(super) const PAGE_BYTES: usize = 16 << 10;
+pub(super) const PAGE_BYTES: u32 = 16 << 10;
 const LEAF: usize = size_of::<u32>();
 
 /// The maximum number of pages of names. Up to this number, every ID is below `NIL`.
@@ -29,21 +27,26 @@ pub(super) const MAX_NAME: usize = u32::MAX as usize - 15;
 
 #[derive(Clone, Debug, Default)]
 struct NamePage {
-    /// The size of a slot in bytes. A slot contains the leaf's number and a name.
-    stride: usize,
+    /// The length of the names in bytes.
+    length: u32,
     /// The previous page of names of the same length, or `NIL`.
     prev: u32,
     bytes: Vec<u8>,
 }
 
 impl NamePage {
+    /// Returns the size of a slot in bytes. A slot contains the leaf's number and a name.
+    fn stride(&self) -> usize {
+        LEAF + self.length as usize
+    }
+
     fn slots(&self) -> usize {
-        self.bytes.len() / self.stride
+        self.bytes.len() / self.stride()
     }
 
     fn slot(&self, slot: u32) -> (&[u8], &[u8]) {
-        let at = slot as usize * self.stride;
-        self.bytes[at..at + self.stride].split_at(LEAF)
+        let at = slot as usize * self.stride();
+        self.bytes[at..at + self.stride()].split_at(LEAF)
     }
 }
 
@@ -54,16 +57,17 @@ fn split(id: u32) -> (u32, u32) {
 #[derive(Clone, Debug)]
 pub(super) struct Names {
     pages: Slab<NamePage>,
-    /// For each length, the last page of names of this length.
-    last: BTreeMap<usize, u32>,
-    page_bytes: usize,
+    /// For each length, the last page of names of this length, in the order of the lengths. Names of `n` different
+    /// lengths have `n * n / 2` bytes at least, so an insertion moves little.
+    last: Vec<(u32, u32)>,
+    page_bytes: u32,
     index: Index,
 }
 
 impl Names {
     /// Creates a store with pages of `page_bytes` bytes. A name that is longer than a page gets its own, larger page.
-    pub(super) fn new(page_bytes: usize) -> Self {
-        Names { pages: Slab::default(), last: BTreeMap::new(), page_bytes, index: Index::default() }
+    pub(super) fn new(page_bytes: u32) -> Self {
+        Names { pages: Slab::default(), last: Vec::new(), page_bytes, index: Index::default() }
     }
 
     pub(super) fn relocations(&mut self) -> usize {
@@ -98,10 +102,16 @@ impl Names {
     /// Stores a new name of at most `MAX_NAME` bytes, and returns its ID. The caller must set the member's leaf. O(1).
     pub(super) fn insert(&mut self, hash: u32, name: &[u8]) -> u32 {
         let stride = LEAF + name.len();
-        let most = (self.page_bytes / stride).clamp(1, 1 << SLOT_BITS);
-        let last = self.last.entry(name.len()).or_insert(NIL);
+        let most = (self.page_bytes as usize / stride).clamp(1, 1 << SLOT_BITS);
+        let length = name.len() as u32;
+        let at = self.last_of(length).unwrap_or_else(|at| {
+            self.last.reserve_exact(usize::from(self.last.is_empty())); // an insertion would reserve four
+            self.last.insert(at, (length, NIL));
+            at
+        });
+        let (_, last) = &mut self.last[at];
         if *last == NIL || self.pages[*last].slots() == most {
-            *last = self.pages.insert(NamePage { stride, prev: *last, bytes: Vec::new() });
+            *last = self.pages.insert(NamePage { length, prev: *last, bytes: Vec::new() });
         }
         let page = &mut self.pages[*last];
         let slots = page.slots();
@@ -123,8 +133,9 @@ impl Names {
     pub(super) fn remove(&mut self, id: u32) -> Option<u32> {
         self.index.remove(self.hash(self.name(id)), id);
         let (page_id, slot) = split(id);
-        let stride = self.pages[page_id].stride;
-        let last = self.last.get_mut(&(stride - LEAF))?;
+        let (stride, length) = (self.pages[page_id].stride(), self.pages[page_id].length);
+        let of_length = self.last_of(length).ok()?;
+        let (_, last) = &mut self.last[of_length];
         let mut bytes = std::mem::take(&mut self.pages[*last].bytes);
         let end = bytes.len() - stride;
         let moved = *last << SLOT_BITS | (end / stride) as u32;
@@ -142,7 +153,7 @@ impl Names {
         if end == 0 {
             *last = self.pages.remove(*last).prev;
             if *last == NIL {
-                self.last.remove(&(stride - LEAF));
+                self.last.remove(of_length);
             }
         }
         if moved == id {
@@ -150,6 +161,11 @@ impl Names {
         }
         self.index.renumber(self.hash(self.name(id)), moved, id);
         Some(moved)
+    }
+
+    /// Returns where `last` has names of this length, or would have them.
+    fn last_of(&self, length: u32) -> Result<usize, usize> {
+        self.last.binary_search_by_key(&length, |&(length, _)| length)
     }
 
     pub(super) fn name(&self, id: u32) -> &[u8] {
@@ -167,17 +183,17 @@ impl Names {
     pub(super) fn set_leaf(&mut self, id: u32, leaf: u32) {
         let (page, slot) = split(id);
         let page = &mut self.pages[page];
-        let at = slot as usize * page.stride;
+        let at = slot as usize * page.stride();
         page.bytes[at..at + LEAF].copy_from_slice(&leaf.to_ne_bytes());
     }
 
     pub(super) fn allocations(&self) -> usize {
-        self.pages.len() + self.last.len() + self.index.relocations()
+        self.pages.len() + 1 + self.index.relocations()
     }
 
     /// Returns the allocated bytes, estimated from `samples` pages. If `samples` is 0, reads all pages.
     pub(super) fn bytes(&self, samples: usize) -> usize {
-        let last = self.last.len() * 2 * size_of::<(usize, u32)>();
+        let last = self.last.capacity() * size_of::<(u32, u32)>();
         self.pages.bytes(samples, |page| page.bytes.capacity()) + last + self.index.bytes()
     }
 }

@@ -21,10 +21,7 @@ pub const SPEC: Spec = Spec {
 
 pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error> {
     let now = ctx.now();
-    let mut args = Args::new(arguments);
-    let key = args.string()?;
-    args.finish()?;
-    let mut limit = Limit::<Reading>::open(ctx, key)?;
+    let mut limit = Limit::<Reading>::open(ctx, Args::new(arguments).string()?)?;
     let Some(stored) = limit.stored()? else {
         limit.ctx().reply_null();
         return Ok(());

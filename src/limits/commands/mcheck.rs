@@ -44,7 +44,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     for (at, (&key, quota)) in keys.iter().zip(quotas).enumerate() {
         parts.push(Part::new(key, options.call(at, quota, now)?));
     }
-    if has_twins(keys) {
+    if has_duplicates(keys) {
         return Err(Error::KeyNamedTwice);
     }
 
@@ -172,7 +172,7 @@ fn take_all(ctx: &mut Context, parts: &mut [Part<'_>], intent: Intent) -> Result
     Ok(true)
 }
 
-fn has_twins(keys: &[Str<'_>]) -> bool {
+fn has_duplicates(keys: &[Str<'_>]) -> bool {
     match keys {
         [_] => false,
         [one, other] => one.bytes() == other.bytes(),

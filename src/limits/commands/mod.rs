@@ -9,13 +9,10 @@ mod refund;
 mod throttle;
 mod top;
 
-use crate::args::integer;
 use crate::args::{Args, after, flag, once};
 use crate::base::time::Millis;
 use crate::error::Error;
-use crate::limits::model::MAX_UNITS;
-use crate::limits::model::sliding;
-use crate::limits::model::{Algorithm, Call, Intent, Policy, Verdict};
+use crate::limits::model::{Algorithm, Call, Intent, MAX_UNITS, Policy, Verdict, sliding};
 use crate::server::command::{Arg, Command, commands};
 use crate::server::{Context, Str};
 use smallvec::SmallVec;
@@ -146,8 +143,6 @@ impl Args<'_> {
 
     /// Parses a cost: 0 to 2^53-1.
     pub fn units(&mut self) -> Result<u64, Error> {
-        let text = self.word()?;
-        let units = integer(text.bytes()).ok_or(Error::NotAnInteger)?;
-        u64::try_from(units).ok().filter(|&units| units <= MAX_UNITS).ok_or(Error::Units)
+        u64::try_from(self.integer()?).ok().filter(|&units| units <= MAX_UNITS).ok_or(Error::Units)
     }
 }

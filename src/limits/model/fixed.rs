@@ -4,7 +4,7 @@
 //! become available again, so the string is correct with any TTL. The TTL only removes the key.
 
 use super::text::{NumberReader, number_text};
-use super::{Assessed, Call, Foreign, Lifetime, LimitUsage, MAX_UNITS, Patch, SmallBytes, Update, remaining};
+use super::{Call, Check, Lifetime, LimitUsage, MAX_UNITS, NotThisFormat, Patch, SmallBytes, Update, remaining};
 use crate::base::time::{self, Millis, decimal, decimal_len};
 
 const TAG: &str = "fixed:";
@@ -18,12 +18,12 @@ pub struct Count {
 }
 
 impl Count {
-    pub fn parse(text: &[u8]) -> Result<Count, Foreign> {
+    pub fn parse(text: &[u8]) -> Result<Count, NotThisFormat> {
         let mut text = NumberReader(text);
         let end = text.number_after(TAG)?;
         let units = text.last_number_after(":")?;
         let is_ours = end <= time::MAX && (1..=MAX_UNITS).contains(&units);
-        is_ours.then_some(Count { end, units }).ok_or(Foreign)
+        is_ours.then_some(Count { end, units }).ok_or(NotThisFormat)
     }
 
     pub fn text(self) -> SmallBytes {
@@ -59,29 +59,29 @@ impl Count {
         let mut bytes = SmallBytes::from_elem(0, len);
         decimal(self.units, &mut bytes);
         // The TTL usually stays the same. If a client has changed it, the key would end too early or never.
-        let lifetime = Some(Lifetime::exactly(self.end));
+        let lifetime = Lifetime::exactly(self.end);
         Update::overwrite(Patch { at: TAG.len() + decimal_len(self.end) + 1, bytes }, lifetime)
     }
 }
 
 /// A call, and the stored count of units in use.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Fixed {
+pub(super) struct FixedCheck {
     call: Call,
     live: Option<Count>,
     /// The end of the current window.
     end: Millis,
 }
 
-impl Fixed {
-    pub fn new(call: Call, stored: Option<Count>) -> Fixed {
+impl FixedCheck {
+    pub fn new(call: Call, stored: Option<Count>) -> FixedCheck {
         let (now, window) = (call.now, call.policy.window);
         let end = (now / window).saturating_add(1).saturating_mul(window).min(time::MAX);
-        Fixed { call, live: stored.filter(|count| count.end > now), end }
+        FixedCheck { call, live: stored.filter(|count| count.end > now), end }
     }
 }
 
-impl Assessed for Fixed {
+impl Check for FixedCheck {
     fn call(&self) -> &Call {
         &self.call
     }

@@ -12,7 +12,7 @@
 //! clock steps back to an earlier time, the bucket has the same level as at the last write.
 
 use super::text::{NumberReader, number_text};
-use super::{Assessed, Call, Foreign, Lifetime, LimitUsage, MAX_UNITS, Policy, SmallBytes, Update, remaining};
+use super::{Call, Check, Lifetime, LimitUsage, MAX_UNITS, NotThisFormat, Policy, SmallBytes, Update, remaining};
 use crate::base::time::{self, Millis};
 
 const TAG: &str = "leaky:";
@@ -29,7 +29,7 @@ pub struct Level {
 }
 
 impl Level {
-    pub fn parse(text: &[u8]) -> Result<Level, Foreign> {
+    pub fn parse(text: &[u8]) -> Result<Level, NotThisFormat> {
         let mut text = NumberReader(text);
         let at = text.number_after(TAG)?;
         let part = if text.is_at("+") { Some(text.number_after("+")?) } else { None };
@@ -39,7 +39,7 @@ impl Level {
             && (1..=time::MAX).contains(&window)
             && at.max(written_at) <= time::MAX
             && part.is_none_or(|part| (1..limit).contains(&part));
-        is_ours.then_some(Level { at, part: part.unwrap_or(0), limit, window, written_at }).ok_or(Foreign)
+        is_ours.then_some(Level { at, part: part.unwrap_or(0), limit, window, written_at }).ok_or(NotThisFormat)
     }
 
     fn text(self) -> SmallBytes {
@@ -129,7 +129,7 @@ impl Level {
 
 /// A call, and the level of its limit.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Leaky {
+pub(super) struct LeakyCheck {
     call: Call,
     /// The stored level as seen by this call ([`Level::seen_at`]). It drains at the stored rate. Only a call that takes
     /// units changes the rate.
@@ -140,16 +140,16 @@ pub(super) struct Leaky {
     is_clock_back: bool,
 }
 
-impl Leaky {
-    pub fn new(call: Call, stored: Option<Level>) -> Leaky {
+impl LeakyCheck {
+    pub fn new(call: Call, stored: Option<Level>) -> LeakyCheck {
         let Call { now, policy: Policy { limit, window, .. }, .. } = call;
         let level = stored.map_or_else(|| Level::of(limit, window, now, 0), |stored| stored.seen_at(now));
         let is_clock_back = stored.is_some_and(|stored| now < stored.written_at);
-        Leaky { call, level, parts: level.parts_at(now), is_clock_back }
+        LeakyCheck { call, level, parts: level.parts_at(now), is_clock_back }
     }
 }
 
-impl Assessed for Leaky {
+impl Check for LeakyCheck {
     fn call(&self) -> &Call {
         &self.call
     }

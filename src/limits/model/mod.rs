@@ -15,10 +15,10 @@ pub mod text;
 pub mod throttle;
 
 use crate::base::time::{self, Millis};
-use fixed::Fixed;
-use leaky::Leaky;
+use fixed::FixedCheck;
+use leaky::LeakyCheck;
 use ring::Ring;
-use sliding::Sliding;
+use sliding::SlidingCheck;
 use smallvec::{SmallVec, smallvec};
 
 /// The maximum limit and cost. Clients that use doubles represent every count up to this number exactly.
@@ -128,7 +128,7 @@ impl LimitUsage {
 /// The error for a string that does not have the algorithm's format. The string is not a limit, or belongs to another
 /// algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Foreign;
+pub struct NotThisFormat;
 
 /// Bytes to write. Most changes need no allocation.
 pub type SmallBytes = SmallVec<[u8; 64]>;
@@ -146,8 +146,8 @@ pub enum Update {
 }
 
 impl Update {
-    fn overwrite(part: Patch, lifetime: Option<Lifetime>) -> Update {
-        Update::Overwrite { parts: smallvec![part], lifetime }
+    fn overwrite(part: Patch, lifetime: Lifetime) -> Update {
+        Update::Overwrite { parts: smallvec![part], lifetime: Some(lifetime) }
     }
 }
 
@@ -195,7 +195,7 @@ pub enum StoredLimit<'a> {
 
 impl<'a> StoredLimit<'a> {
     /// Parses a string. The first byte identifies the algorithm. A limit of ZRL.THROTTLE is a large decimal number.
-    pub fn parse(text: &'a [u8]) -> Result<StoredLimit<'a>, Foreign> {
+    pub fn parse(text: &'a [u8]) -> Result<StoredLimit<'a>, NotThisFormat> {
         match text.first() {
             Some(b's') => Ring::parse(text).map(StoredLimit::Sliding),
             Some(b'f') => fixed::Count::parse(text).map(StoredLimit::Fixed),
@@ -214,7 +214,7 @@ impl<'a> StoredLimit<'a> {
         }
     }
 
-    pub fn usage(self, now: Millis) -> Result<LimitUsage, Foreign> {
+    pub fn usage(self, now: Millis) -> Result<LimitUsage, NotThisFormat> {
         match self {
             StoredLimit::Sliding(ring) => sliding::usage(ring, now),
             StoredLimit::Fixed(count) => Ok(count.usage(now)),
@@ -228,22 +228,22 @@ impl<'a> StoredLimit<'a> {
     /// itself refunds units if its quantity is negative.
     ///
     /// Returns the number of refunded units, and the change.
-    pub fn refund(self, now: Millis, units: u64, until: Millis) -> Result<(u64, Option<Update>), Foreign> {
+    pub fn refund(self, now: Millis, units: u64, until: Millis) -> Result<(u64, Option<Update>), NotThisFormat> {
         match self {
             StoredLimit::Sliding(ring) => sliding::refund(ring, now, units, until),
             StoredLimit::Fixed(count) => Ok(count.refund(now, units, until)),
             StoredLimit::Leaky(level) => Ok(level.refund(now, units, until)),
-            StoredLimit::Throttle(_) => Err(Foreign),
+            StoredLimit::Throttle(_) => Err(NotThisFormat),
         }
     }
 }
 
 /// Assesses a stored limit for a call. `stored` is `None` if the key is missing.
-pub fn assess(call: Call, intent: Intent, stored: Option<&[u8]>) -> Result<Assessment, Foreign> {
+pub fn assess(call: Call, intent: Intent, stored: Option<&[u8]>) -> Result<Assessment, NotThisFormat> {
     Ok(match call.policy.algorithm {
-        Algorithm::Sliding => Sliding::parse(call, stored)?.assessment(intent),
-        Algorithm::Fixed => Fixed::new(call, stored.map(fixed::Count::parse).transpose()?).assessment(intent),
-        Algorithm::Leaky => Leaky::new(call, stored.map(leaky::Level::parse).transpose()?).assessment(intent),
+        Algorithm::Sliding => SlidingCheck::parse(call, stored)?.assessment(intent),
+        Algorithm::Fixed => FixedCheck::new(call, stored.map(fixed::Count::parse).transpose()?).assessment(intent),
+        Algorithm::Leaky => LeakyCheck::new(call, stored.map(leaky::Level::parse).transpose()?).assessment(intent),
     })
 }
 
@@ -253,20 +253,20 @@ pub fn assess(call: Call, intent: Intent, stored: Option<&[u8]>) -> Result<Asses
 /// coarser grid, or from a time before the clock stepped back. After settling, no unit of SLIDING or FIXED stays in use
 /// for longer than the window of this call, and a LEAKY bucket drains from now on. If a method's argument `is_settled`
 /// is true, the method returns the wait after settling.
-trait Assessed {
+trait Check {
     fn call(&self) -> &Call;
 
     /// Returns the number of free units. If it is negative, the limit is in debt.
     fn remaining(&self) -> i64;
 
     /// Returns the minimum wait until the call's units fit. Called only if the units do not fit now, but the cost is at
-    /// most the limit. For `is_settled`, see [`Assessed`].
+    /// most the limit. For `is_settled`, see [`Check`].
     fn retry_after(&self, is_settled: bool) -> Millis;
 
-    /// Returns the time until no unit is in use. For `is_settled`, see [`Assessed`].
+    /// Returns the time until no unit is in use. For `is_settled`, see [`Check`].
     fn reset_after(&self, is_settled: bool) -> Millis;
 
-    /// Returns the change that settles the limit (see [`Assessed`]). Returns `None` if no change is needed.
+    /// Returns the change that settles the limit (see [`Check`]). Returns `None` if no change is needed.
     fn settle(&self) -> Option<Update>;
 
     /// Whether the stored limit shows that the clock has stepped back. If it does, a peek tells the waits that the next
@@ -305,13 +305,13 @@ trait Assessed {
         }
     }
 
-    /// Returns the verdict without settling the limit (see [`Assessed`]). Settling can change `retry_after` and
+    /// Returns the verdict without settling the limit (see [`Check`]). Settling can change `retry_after` and
     /// `reset_after`.
     fn peek(&self) -> Verdict {
         self.verdict(self.is_clock_back())
     }
 
-    /// Returns the assessment of a call that takes no units. Its update is the result of [`settle`](Assessed::settle).
+    /// Returns the assessment of a call that takes no units. Its update is the result of [`settle`](Check::settle).
     fn refuse(&self) -> Assessment {
         Assessment { fits: self.fits(), verdict: self.verdict(true), update: self.settle() }
     }

@@ -13,7 +13,7 @@
 //! Slots that were never written have the time 0. They are at the end of the string, and are treated as the oldest
 //! slots.
 
-use super::{Foreign, Patch, SmallBytes};
+use super::{NotThisFormat, Patch, SmallBytes};
 use crate::base::time::{self, Millis};
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -54,32 +54,32 @@ pub struct Ring<'a> {
 
 impl<'a> Ring<'a> {
     /// Parses a string. O(log N), where N is the number of slots. May accept a string that another program wrote. In
-    /// that case, the numbers have no meaning, but are within the bounds of [`Usage`].
-    pub fn parse(text: &'a [u8]) -> Result<Ring<'a>, Foreign> {
+    /// that case, the numbers have no meaning, but are within the bounds of [`RingUsage`].
+    pub fn parse(text: &'a [u8]) -> Result<Ring<'a>, NotThisFormat> {
         Ring::parse_with(text, |_, len| len / 2)
     }
 
     /// Does the same as [`parse`](Ring::parse), but guesses where the seam is. The times of a busy ring are spread over
     /// the window that ends at `until`. So the first slot's time shows how many slots are newer than this slot. A
     /// search that begins near the seam reads fewer cache lines.
-    pub fn parse_near(text: &'a [u8], until: Millis, window: Millis) -> Result<Ring<'a>, Foreign> {
+    pub fn parse_near(text: &'a [u8], until: Millis, window: Millis) -> Result<Ring<'a>, NotThisFormat> {
         Ring::parse_with(text, |first, len| {
             let newer = until.saturating_sub(first).saturating_mul(len as u64) / window;
             usize::try_from(newer).map_or(len, |newer| newer.min(len))
         })
     }
 
-    fn parse_with(text: &'a [u8], guess: impl FnOnce(Millis, usize) -> usize) -> Result<Ring<'a>, Foreign> {
-        let (slots, rest) = text.strip_prefix(TAG).ok_or(Foreign)?.as_chunks();
-        let [first, _, ..] = slots else { return Err(Foreign) };
+    fn parse_with(text: &'a [u8], guess: impl FnOnce(Millis, usize) -> usize) -> Result<Ring<'a>, NotThisFormat> {
+        let (slots, rest) = text.strip_prefix(TAG).ok_or(NotThisFormat)?.as_chunks();
+        let [first, _, ..] = slots else { return Err(NotThisFormat) };
         if !rest.is_empty() {
-            return Err(Foreign);
+            return Err(NotThisFormat);
         }
         let first = RingSlot::read(first).at;
         let seam =
             partition_near(guess(first, slots.len()), 0..slots.len(), |at| RingSlot::read(&slots[at]).at >= first);
         let ring = Ring { slots, seam: if seam == slots.len() { 0 } else { seam } };
-        if ring.newest().at <= time::MAX { Ok(ring) } else { Err(Foreign) }
+        if ring.newest().at <= time::MAX { Ok(ring) } else { Err(NotThisFormat) }
     }
 
     pub fn len(&self) -> usize {
@@ -111,11 +111,11 @@ impl<'a> Ring<'a> {
     }
 
     /// Returns the usage at `now`. O(log N).
-    pub fn usage(&self, now: Millis) -> Result<Usage, Foreign> {
+    pub fn usage(&self, now: Millis) -> Result<RingUsage, NotThisFormat> {
         let first = self.find(1, |slot| slot.at <= now);
         let before = self.slot(first - 1).taken;
         let units = self.newest().taken.wrapping_sub(before);
-        if units <= time::MAX { Ok(Usage { first, before, units }) } else { Err(Foreign) }
+        if units <= time::MAX { Ok(RingUsage { first, before, units }) } else { Err(NotThisFormat) }
     }
 
     pub fn replace(&self, age: usize, slot: RingSlot) -> Patch {
@@ -224,7 +224,7 @@ fn build(oldest: RingSlot, slots: impl Iterator<Item = RingSlot>, len: usize) ->
 
 /// How many units of a ring are in use at one time, and in which slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Usage {
+pub struct RingUsage {
     /// The index of the first slot after slot 0 whose time is in the future. The length of the ring if there is none.
     pub first: usize,
     /// [`RingSlot::taken`] of the slot before `first`.

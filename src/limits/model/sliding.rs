@@ -7,8 +7,8 @@
 //! | ZCARD                         | the total of the newest slot minus the total before the first slot in use  |
 //! | ZADD                          | one slot is written                                                        |
 
-use super::ring::{self, Ring, RingSlot, Usage};
-use super::{Assessed, Call, Foreign, Lifetime, LimitUsage, Policy, Update, remaining};
+use super::ring::{self, Ring, RingSlot, RingUsage};
+use super::{Call, Check, Lifetime, LimitUsage, NotThisFormat, Policy, Update, remaining};
 use crate::base::time::{self, Millis};
 
 /// The maximum number of slots of a ring. A ring of this length takes 256 MiB. The server accepts strings of up to 512
@@ -44,18 +44,18 @@ impl Policy {
     }
 }
 
-fn all_available(ring: &Ring<'_>, usage: &Usage) -> Option<Millis> {
+fn all_available(ring: &Ring<'_>, usage: &RingUsage) -> Option<Millis> {
     // Skips the newest slots if all their units were refunded.
     let last = || ring.find_from_newest(usage.first, |slot| slot.taken.wrapping_sub(usage.before) < usage.units);
     (usage.units > 0).then(last).filter(|&last| last < ring.len()).map(|last| ring.slot(last).at)
 }
 
-pub(super) fn usage(ring: Ring<'_>, now: Millis) -> Result<LimitUsage, Foreign> {
+pub(super) fn usage(ring: Ring<'_>, now: Millis) -> Result<LimitUsage, NotThisFormat> {
     let usage = ring.usage(now)?;
     let next = ring.find(usage.first, |slot| slot.taken == usage.before);
     let slots = ring.find(next, |slot| slot.taken.wrapping_sub(usage.before) < usage.units) + 1 - next;
     if next < ring.len() && ring.slot(next).at > ring.newest().at {
-        return Err(Foreign);
+        return Err(NotThisFormat);
     }
     Ok(LimitUsage::of(usage.units > 0 && next < ring.len(), || LimitUsage {
         units: Some(usage.units),
@@ -67,7 +67,12 @@ pub(super) fn usage(ring: Ring<'_>, now: Millis) -> Result<LimitUsage, Foreign> 
 
 /// Refunds up to `units` units that would become available again at `until`. Rewrites the slot of `until` and all later
 /// slots.
-pub(super) fn refund(ring: Ring<'_>, now: Millis, units: u64, until: Millis) -> Result<(u64, Option<Update>), Foreign> {
+pub(super) fn refund(
+    ring: Ring<'_>,
+    now: Millis,
+    units: u64,
+    until: Millis,
+) -> Result<(u64, Option<Update>), NotThisFormat> {
     let usage = ring.usage(now)?;
     let slot = ring.find(usage.first, |slot| slot.at < until);
     if until <= now || slot == ring.len() || ring.slot(slot).at != until {
@@ -85,38 +90,36 @@ pub(super) fn refund(ring: Ring<'_>, now: Millis, units: u64, until: Millis) -> 
 
 /// The check of a call against a stored ring.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sliding<'a> {
+pub(super) struct SlidingCheck<'a> {
     call: Call,
-    /// The time at which a unit taken now becomes available again. If the limit is [settled](Assessed), no unit is in
+    /// The time at which a unit taken now becomes available again. If the limit is [settled](Check), no unit is in
     /// use after this time.
     until: Millis,
-    ring: Option<(Ring<'a>, Usage)>,
+    ring: Option<(Ring<'a>, RingUsage)>,
 }
 
-impl<'a> Sliding<'a> {
-    pub fn parse(call: Call, stored: Option<&'a [u8]>) -> Result<Sliding<'a>, Foreign> {
+impl<'a> SlidingCheck<'a> {
+    /// Parses the stored ring, and computes its usage. O(log N), where N is the number of slots.
+    pub fn parse(call: Call, stored: Option<&'a [u8]>) -> Result<SlidingCheck<'a>, NotThisFormat> {
         let until = call.policy.until(call.now);
-        let ring = stored.map(|text| Ring::parse_near(text, until, call.policy.window)).transpose()?;
-        Sliding::of(call, until, ring)
-    }
-
-    /// Computes the usage of the stored ring. O(log N), where N is the number of slots.
-    fn of(call: Call, until: Millis, ring: Option<Ring<'a>>) -> Result<Sliding<'a>, Foreign> {
-        let ring = ring.map(|ring| Ok((ring, ring.usage(call.now)?))).transpose()?;
-        Ok(Sliding { call, until, ring })
+        let parse = |text| {
+            let ring = Ring::parse_near(text, until, call.policy.window)?;
+            Ok((ring, ring.usage(call.now)?))
+        };
+        Ok(SlidingCheck { call, until, ring: stored.map(parse).transpose()? })
     }
 
     fn in_use(&self) -> u64 {
         self.ring.map_or(0, |(_, usage)| usage.units)
     }
 
-    /// Returns the latest time at which a stored unit can become available again. For `is_settled`, see [`Assessed`].
+    /// Returns the latest time at which a stored unit can become available again. For `is_settled`, see [`Check`].
     fn latest(&self, is_settled: bool) -> Millis {
         if is_settled { self.until } else { time::MAX }
     }
 
-    /// Returns the change that takes `more` units, and settles the limit ([`Assessed`]). The new units become available
-    /// again at [`until`](Sliding::until). Some stored units would become available later than `until`, because a call
+    /// Returns the change that takes `more` units, and settles the limit ([`Check`]). The new units become available
+    /// again at [`until`](SlidingCheck::until). Some stored units would become available later than `until`, because a call
     /// with a longer window took them, or because the clock has stepped back since. After the change, these units also
     /// become available at `until`.
     fn put(&self, more: u64) -> Update {
@@ -144,14 +147,14 @@ impl<'a> Sliding<'a> {
             (len >= MOST_SLOTS).then_some(len - 1)
         };
         if let Some(age) = place {
-            return Update::overwrite(ring.replace(age, slot), Some(lifetime));
+            return Update::overwrite(ring.replace(age, slot), lifetime);
         }
         let needed = kept.len() + 2;
         Update::Replace { text: ring.rebuild(self.call.now, kept, slot, policy.room_for(needed)), lifetime }
     }
 }
 
-impl Assessed for Sliding<'_> {
+impl Check for SlidingCheck<'_> {
     fn call(&self) -> &Call {
         &self.call
     }

@@ -26,7 +26,7 @@ fn other_peoples_strings_are_no_limits() {
         "1767225600.123",
         "null",
     ] {
-        assert_eq!(StoredLimit::parse(text.as_bytes()), Err(Foreign), "{text}");
+        assert_eq!(StoredLimit::parse(text.as_bytes()), Err(NotThisFormat), "{text}");
     }
 }
 

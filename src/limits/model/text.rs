@@ -1,6 +1,6 @@
 //! The text form of FIXED, LEAKY and THROTTLE limits: decimal numbers and separators.
 
-use super::{Foreign, SmallBytes};
+use super::{NotThisFormat, SmallBytes};
 use crate::base::time::{decimal, leading_digits};
 
 /// The maximum length of a text: five numbers of 20 digits, a tag and separators.
@@ -27,19 +27,19 @@ impl NumberReader<'_> {
     }
 
     /// Parses the separator `sign` and the number after it. The number must be decimal, without leading zeros.
-    pub fn number_after(&mut self, sign: &str) -> Result<u64, Foreign> {
-        let text = self.0.strip_prefix(sign.as_bytes()).ok_or(Foreign)?;
+    pub fn number_after(&mut self, sign: &str) -> Result<u64, NotThisFormat> {
+        let text = self.0.strip_prefix(sign.as_bytes()).ok_or(NotThisFormat)?;
         if let [b'0', b'0'..=b'9', ..] = text {
-            return Err(Foreign);
+            return Err(NotThisFormat);
         }
-        let (number, rest) = leading_digits(text).ok_or(Foreign)?;
+        let (number, rest) = leading_digits(text).ok_or(NotThisFormat)?;
         self.0 = rest;
         Ok(number)
     }
 
     /// Does the same as [`number_after`](Self::number_after), but rejects text after the number.
-    pub fn last_number_after(mut self, sign: &str) -> Result<u64, Foreign> {
+    pub fn last_number_after(mut self, sign: &str) -> Result<u64, NotThisFormat> {
         let number = self.number_after(sign)?;
-        if self.0.is_empty() { Ok(number) } else { Err(Foreign) }
+        if self.0.is_empty() { Ok(number) } else { Err(NotThisFormat) }
     }
 }

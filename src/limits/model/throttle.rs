@@ -14,7 +14,7 @@
 //! too early. A key that this module wrote does not expire early.
 
 use super::text::{NumberReader, number_text};
-use super::{Foreign, Lifetime, LimitUsage, Update};
+use super::{Lifetime, LimitUsage, NotThisFormat, Update};
 use crate::base::time::Millis;
 
 /// Nanoseconds: a duration, or a time since the epoch.
@@ -35,9 +35,9 @@ pub struct Arrival {
 impl Arrival {
     /// Parses an arrival time. The key's TTL does not matter: a client may have changed it, and MIGRATE changes it if
     /// the clocks of the two servers differ.
-    pub fn parse(text: &[u8]) -> Result<Arrival, Foreign> {
+    pub fn parse(text: &[u8]) -> Result<Arrival, NotThisFormat> {
         let arrival = Arrival { nanos: NumberReader(text).last_number_after("")? };
-        (arrival.nanos >= EARLIEST).then_some(arrival).ok_or(Foreign)
+        (arrival.nanos >= EARLIEST).then_some(arrival).ok_or(NotThisFormat)
     }
 
     fn at(time: Nanos) -> Result<Arrival, OutOfRange> {

@@ -19,11 +19,9 @@ mod redrive;
 mod reschedule;
 mod stats;
 
-use crate::args::integer;
-use crate::args::{Args, after, once};
+use crate::args::{Args, after, integer, once};
 use crate::error::Error;
-use crate::queues::model::MAX_WORKER;
-use crate::queues::model::{Notation, Settings};
+use crate::queues::model::{MAX_WORKER, Notation, Settings};
 use crate::server::Context;
 use crate::server::command::{Arg, Command, commands};
 

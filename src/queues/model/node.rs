@@ -151,6 +151,10 @@ pub(super) struct Links {
 
 impl Links {
     pub const ALONE: Links = Links { left: NIL, right: NIL, size: 1 };
+
+    pub fn child(&mut self, is_left: bool) -> &mut u32 {
+        if is_left { &mut self.left } else { &mut self.right }
+    }
 }
 
 /// The part of a job that the trees read. It is small, so a step down a tree reads one place in memory.

@@ -92,10 +92,10 @@ impl Queue {
             {
                 self.lease(slot, at, token, deadline, worker);
             }
-            JobChange::Ack { next_due: again } if has_token && again.is_none_or(is_time) => {
+            JobChange::Ack { next_due } if has_token && next_due.is_none_or(is_time) => {
                 tick(&mut self.counters.acked);
                 self.count_if_late(slot, at);
-                match again {
+                match next_due {
                     None => self.leave(slot, at),
                     Some(due) => {
                         self.unlink_for_change(slot, at);
@@ -104,13 +104,13 @@ impl Queue {
                     }
                 }
             }
-            JobChange::Expire { next_due: again }
+            JobChange::Expire { next_due }
                 if self.is_expired(slot, at)
-                    && again.is_some() == job.recurrence().is_some()
-                    && again.is_none_or(is_time) =>
+                    && next_due.is_some() == job.recurrence().is_some()
+                    && next_due.is_none_or(is_time) =>
             {
                 tick(&mut self.counters.expired);
-                match again {
+                match next_due {
                     None => self.leave(slot, at),
                     Some(due) => {
                         self.settle_lease(slot, at);

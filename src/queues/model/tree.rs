@@ -155,65 +155,64 @@ fn entered<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, order: Serv
 pub(super) fn insert<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, order: ServingOrder) -> u32 {
     *links_mut(items, slot) = Links::ALONE;
     refresh(items, slot, order);
-    let key = key(items[slot].node());
-    put(items, root, (slot, key), order, &mut true)
+    put(items, root, &mut Path::to(items, slot, order))
 }
 
-/// Inserts an item into the subtree of `root`. Returns the new root. The caller passes `has_changed` as true. The
-/// function sets it to false if the ancestors of `root` need an update of their sizes only.
-fn put<T: Item>(
-    items: &mut impl Items<T>,
-    root: u32,
-    item: (u32, OrderKey),
+/// The path from the root to an item. An edit follows it down, and updates the nodes on the way back.
+struct Path {
+    slot: u32,
+    key: OrderKey,
     order: ServingOrder,
-    has_changed: &mut bool,
-) -> u32 {
-    let (slot, wanted) = item;
-    if root == NIL {
-        return slot;
+    /// False if the remaining nodes need an update of their sizes only.
+    has_changed: bool,
+}
+
+impl Path {
+    fn to<T: Item>(items: &impl Items<T>, slot: u32, order: ServingOrder) -> Path {
+        Path { slot, key: key(items[slot].node()), order, has_changed: true }
     }
-    let Links { left, right, .. } = links(items, root);
-    let is_left = wanted < key(items[root].node());
-    let child = put(items, if is_left { left } else { right }, item, order, has_changed);
+}
+
+/// Inserts an item into the subtree of `root`. Returns the new root.
+fn put<T: Item>(items: &mut impl Items<T>, root: u32, path: &mut Path) -> u32 {
+    if root == NIL {
+        return path.slot;
+    }
+    let is_left = path.key < key(items[root].node());
+    let child = *links(items, root).child(is_left);
+    let child = put(items, child, path);
     let links = links_mut(items, root);
-    *(if is_left { &mut links.left } else { &mut links.right }) = child;
+    *links.child(is_left) = child;
     links.size += 1;
-    *has_changed = *has_changed && entered(items, root, slot, order);
-    balance(items, root, child, order)
+    path.has_changed = path.has_changed && entered(items, root, path.slot, path.order);
+    balance(items, root, child, path.order)
 }
 
 /// Removes an item from the tree. Returns the new root. O(log n).
 pub(super) fn remove<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, order: ServingOrder) -> u32 {
-    let key = key(items[slot].node());
-    take(items, root, (slot, key), order, &mut true)
+    take(items, root, &mut Path::to(items, slot, order))
 }
 
-/// Removes an item from the subtree of `root`. Returns the new root. The caller passes `has_changed` as true. The
-/// function sets it to false if the ancestors of `root` need an update of their sizes only.
-fn take<T: Item>(
-    items: &mut impl Items<T>,
-    root: u32,
-    item: (u32, OrderKey),
-    order: ServingOrder,
-    has_changed: &mut bool,
-) -> u32 {
-    let (slot, wanted) = item;
+/// Removes an item from the subtree of `root`. Returns the new root.
+fn take<T: Item>(items: &mut impl Items<T>, root: u32, path: &mut Path) -> u32 {
     debug_assert_ne!(root, NIL, "what is taken out is there");
     if root == NIL {
         return NIL;
     }
-    let Links { left, right, .. } = links(items, root);
-    if root == slot {
-        return join(items, left, right, order);
+    if root == path.slot {
+        let Links { left, right, .. } = links(items, root);
+        return join(items, left, right, path.order);
     }
-    let is_left = wanted < key(items[root].node());
-    let child = take(items, if is_left { left } else { right }, item, order, has_changed);
+    let is_left = path.key < key(items[root].node());
+    let child = *links(items, root).child(is_left);
+    let child = take(items, child, path);
     let links = links_mut(items, root);
-    *(if is_left { &mut links.left } else { &mut links.right }) = child;
+    *links.child(is_left) = child;
     links.size -= 1;
-    let was_best = T::SERVED && items[root].node().best == slot;
-    *has_changed = *has_changed && if was_best { refresh(items, root, order) } else { T::gather(items, root) };
-    balance(items, root, child, order)
+    let was_best = T::SERVED && items[root].node().best == path.slot;
+    path.has_changed =
+        path.has_changed && if was_best { refresh(items, root, path.order) } else { T::gather(items, root) };
+    balance(items, root, child, path.order)
 }
 
 /// Joins the two children of a removed item. Returns the new root.
@@ -260,21 +259,19 @@ fn balance<T: Item>(items: &mut impl Items<T>, root: u32, child: u32, order: Ser
     let (inner, outer) = if is_right_heavy { (inner, outer) } else { (outer, inner) };
     if weight(items, inner) >= GAMMA * weight(items, outer) {
         let up = rotate(items, heavy, !is_right_heavy, order);
-        let links = links_mut(items, root);
-        *(if is_right_heavy { &mut links.right } else { &mut links.left }) = up;
+        *links_mut(items, root).child(!is_right_heavy) = up;
     }
     rotate(items, root, is_right_heavy, order)
 }
 
 /// Rotates to the left or to the right: replaces `root` with one of its children. Returns this child.
 fn rotate<T: Item>(items: &mut impl Items<T>, root: u32, is_left: bool, order: ServingOrder) -> u32 {
-    let Links { left, right, size } = links(items, root);
-    let up = if is_left { right } else { left };
+    let mut lowered = links(items, root);
+    let up = *lowered.child(!is_left);
     let raised = links_mut(items, up);
-    raised.size = size;
-    let inner = std::mem::replace(if is_left { &mut raised.left } else { &mut raised.right }, root);
-    let lowered = links_mut(items, root);
-    *(if is_left { &mut lowered.right } else { &mut lowered.left }) = inner;
+    raised.size = lowered.size;
+    let inner = std::mem::replace(raised.child(is_left), root);
+    *links_mut(items, root).child(!is_left) = inner;
     // The subtree of `up` now has the same items as the subtree of `root` before.
     items[up].node_mut().best = items[root].node().best;
     update(items, root, order);
@@ -322,7 +319,7 @@ pub(super) fn renumber<T: Item>(items: &mut impl Items<T>, root: u32, from: u32,
         let is_left = wanted < key(items[at].node());
         let node = items[at].node_mut();
         rename(&mut node.best);
-        let child = if is_left { &mut node.links.left } else { &mut node.links.right };
+        let child = node.links.child(is_left);
         at = *child;
         rename(child);
     }

@@ -19,7 +19,7 @@ fn what_panics_before_it_has_begun_is_survived_and_nothing_else() {
 #[ignore = "run by the test above"]
 fn before() {
     assert_eq!(catch_panic(|| 7), Some(7));
-    assert_eq!(catch_panic(note_begun), Some(()));
+    assert_eq!(catch_panic(note_irreversible), Some(()));
     assert_eq!(catch_panic(|| panic!()), None::<()>, "what has begun has ended");
 }
 
@@ -27,7 +27,7 @@ fn before() {
 #[ignore = "run by the test above"]
 fn after() {
     catch_panic(|| {
-        note_begun();
+        note_irreversible();
         assert_eq!(catch_panic(|| panic!()), None::<()>, "what is within has begun nothing");
         catch_panic(|| ());
         panic!("and this has");

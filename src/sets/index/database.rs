@@ -78,7 +78,7 @@ pub struct Database {
     /// Each block's earliest due time, and the block's number. Blocks that are never due are left out.
     order: BTreeSet<(Millis, u32)>,
     /// The number of sets that `forget_some` has not read yet. It reads the sets backwards, from the last to the first.
-    unread: usize,
+    left_to_walk: usize,
     pub pending: PendingTags,
     /// The sets whose check is postponed. The key is the time of the next check and the set's name. The value is the
     /// original due time. The time of the next check is not a wall clock time: it is compared with
@@ -201,11 +201,11 @@ impl Database {
 
     /// Begins a walk through all sets. Sets that are added during the walk may be left out.
     pub fn begin_walk(&mut self) {
-        self.unread = self.len();
+        self.left_to_walk = self.len();
     }
 
-    pub fn is_walked(&self) -> bool {
-        self.unread > 0
+    pub fn is_walking(&self) -> bool {
+        self.left_to_walk > 0
     }
 
     /// Continues the walk from the last set to the first, and removes the sets that `is_meant` selects. After each
@@ -214,8 +214,8 @@ impl Database {
         /// The maximum number of sets that one call of `forget_some` reads.
         const SOME: usize = 512;
         for _ in 0..SOME {
-            let Some(number) = self.unread.min(self.len()).checked_sub(1) else { return self.unread = 0 };
-            self.unread = number;
+            let Some(number) = self.left_to_walk.min(self.len()).checked_sub(1) else { return self.left_to_walk = 0 };
+            self.left_to_walk = number;
             let name = self.blocks[number as u32 / BLOCK].name(number % BLOCK as usize);
             if is_meant(name) {
                 self.forget(&Box::<[u8]>::from(name));

@@ -73,7 +73,7 @@ pub struct Need {
     /// Whether this server may delete expired members now.
     pub sweeps: bool,
     /// Whether the next slice must run as soon as possible, even if no set is due.
-    pub hurries: bool,
+    pub at_once: bool,
 }
 
 #[derive(Default)]
@@ -144,13 +144,13 @@ impl Tracking {
     }
 
     pub fn is_forgetting(&self) -> bool {
-        self.databases.values().any(Database::is_walked)
+        self.databases.values().any(Database::is_walking)
     }
 
     /// Forgets the sets for which `is_meant` returns true. Each call after
     /// [`begin_to_forget`](Tracking::begin_to_forget) reads the next few hundred sets.
     pub fn forget_some(&mut self, is_meant: impl Fn(&[u8]) -> bool) {
-        if let Some(database) = self.databases.values_mut().find(|database| database.is_walked()) {
+        if let Some(database) = self.databases.values_mut().find(|database| database.is_walking()) {
             database.forget_some(is_meant);
         }
     }
@@ -286,7 +286,7 @@ impl Tracking {
     /// Returns the delay until the sweeper has work again. `None` if there is no work, or if the delay exceeds the
     /// [`HORIZON`].
     fn next_delay(&self, now: Millis, need: Need) -> Option<Millis> {
-        if need.hurries {
+        if need.at_once {
             return self.delay(now, now);
         }
         let postponed = self.databases.values().filter_map(|database| database.postponed.keys().next());

@@ -7,6 +7,7 @@
 //! | `dump.rdb` | all keys, as SAVE wrote them |
 //! | `base.rdb`, `base.aof` | an earlier state of the keys, as BGREWRITEAOF wrote it, with and without a preamble |
 //! | `tail.aof` | what the server appended after the rewrite. With either base, it makes the keys of `dump.rdb` |
+//! | `effects-1.txt` | the effects of `base.aof` and `tail.aof` in format 1, and those of a rewrite: command, key, arguments in hex |
 //! | `dumps.txt` | for each key: its name, when it expires (Unix ms, -1: never), the output of DUMP in hex |
 //! | `expected.txt` | questions, and the answer of each ([`questions`]) |
 //!
@@ -14,16 +15,19 @@
 //! some times in the files have passed: members and leases have expired. All other times are in the year 2100 or
 //! later. So no answer depends on the time of the test.
 
+mod beside;
+mod effects;
 mod history;
 mod making;
 mod questions;
 
+pub use making::aof;
 use questions::assert_answers;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use testkit::redis::{Value, cmd};
-use testkit::{Server, command, root};
+use testkit::{Builder, Client, Server, command, root};
 
 /// The effects of version 0.3, and their options.
 const BOARD_EFFECTS_OF_0_3: &str = "CLEAR CREATE REM REMRANGE REPLACE SET";
@@ -54,8 +58,8 @@ fn releases() -> Vec<PathBuf> {
 }
 
 /// Starts a server with these files in its folder.
-fn start_with(config: &str, files: &[(&str, Vec<u8>)]) -> Server {
-    let mut server = Server::builder().without_aof().start();
+fn start_with(builder: Builder, config: &str, files: &[(&str, Vec<u8>)]) -> Server {
+    let mut server = builder.without_aof().start();
     for (name, bytes) in files {
         let path = server.folder().join(name);
         fs::create_dir_all(path.parent().expect("a file has a folder")).expect("the folder can be written");
@@ -76,25 +80,31 @@ fn assert_loaded(server: &Server, release: &Path, way: &str) {
 
 #[test]
 fn the_rdb_file_of_each_release_is_loaded() {
-    for release in releases() {
-        let server = start_with("appendonly no", &[("dump.rdb", read(&release.join("dump.rdb")))]);
-        assert_loaded(&server, &release, "RDB");
-    }
+    releases().iter().for_each(|release| assert_rdb_is_loaded(release));
+}
+
+#[track_caller]
+fn assert_rdb_is_loaded(release: &Path) {
+    let server = start_with(Server::builder(), "appendonly no", &[("dump.rdb", read(&release.join("dump.rdb")))]);
+    assert_loaded(&server, release, "RDB");
 }
 
 #[test]
 fn the_aof_of_each_release_is_loaded_with_and_without_a_preamble() {
-    for release in releases() {
-        for base in ["base.rdb", "base.aof"] {
-            let manifest = format!("file {base} seq 1 type b\nfile tail.aof seq 1 type i\n");
-            let files = [
-                ("appendonlydir/appendonly.aof.manifest", manifest.into_bytes()),
-                (&*format!("appendonlydir/{base}"), read(&release.join(base))),
-                ("appendonlydir/tail.aof", read(&release.join("tail.aof"))),
-            ];
-            let server = start_with("appendonly yes", &files);
-            assert_loaded(&server, &release, base);
-        }
+    releases().iter().for_each(|release| assert_aof_is_loaded(release));
+}
+
+#[track_caller]
+fn assert_aof_is_loaded(release: &Path) {
+    for base in ["base.rdb", "base.aof"] {
+        let manifest = format!("file {base} seq 1 type b\nfile tail.aof seq 1 type i\n");
+        let files = [
+            ("appendonlydir/appendonly.aof.manifest", manifest.into_bytes()),
+            (&*format!("appendonlydir/{base}"), read(&release.join(base))),
+            ("appendonlydir/tail.aof", read(&release.join("tail.aof"))),
+        ];
+        let server = start_with(Server::builder(), "appendonly yes", &files);
+        assert_loaded(&server, release, base);
     }
 }
 
@@ -110,13 +120,19 @@ fn dumps(release: &Path) -> Vec<(String, i64, Vec<u8>)> {
 
 #[test]
 fn the_dumps_of_each_release_are_restored() {
-    for release in releases() {
-        let server = Server::start();
-        let mut c = server.client();
-        for (key, until, dump) in dumps(&release) {
-            c.restore(&key, until, &dump);
-        }
-        assert_loaded(&server, &release, "RESTORE");
+    releases().iter().for_each(|release| assert_dumps_are_restored(release));
+}
+
+#[track_caller]
+fn assert_dumps_are_restored(release: &Path) {
+    let server = Server::start();
+    restore(release, &mut server.client());
+    assert_loaded(&server, release, "RESTORE");
+}
+
+fn restore(release: &Path, c: &mut Client) {
+    for (key, until, dump) in dumps(release) {
+        c.restore(&key, until, &dump);
     }
 }
 
@@ -146,6 +162,24 @@ fn queues_and_boards_have_the_same_bytes_as_before_or_another_number_of_their_fo
     }
 }
 
+/// Two builds that write an effect in different forms under one number could not read each other's effects.
+#[test]
+fn effects_have_the_same_bytes_as_before_or_another_number_of_their_format() {
+    for release in releases() {
+        let (format, effects) = effects::effects(&release);
+        let file = effects_file(&release, format);
+        let before = fs::read_to_string(&file).unwrap_or_else(|error| {
+            panic!("{}: {error}: run scripts/fixtures.sh effects (CONTRIBUTING.md)", file.display())
+        });
+        let differs = before.lines().zip(effects.lines()).find(|(before, now)| before != now);
+        assert!(before == effects, "raise FORMAT in src/base/packed.rs (CONTRIBUTING.md): {differs:#?}");
+    }
+}
+
+fn effects_file(release: &Path, format: u8) -> PathBuf {
+    release.join(format!("effects-{format}.txt"))
+}
+
 /// If an effect or an option were missing, the tests above would not notice that the module can no longer read it.
 #[test]
 fn the_aof_of_0_3_has_every_effect_and_option() {
@@ -160,7 +194,7 @@ fn the_aof_of_0_3_has_every_effect_and_option() {
 }
 
 /// Splits an AOF file into commands, and each command into arguments.
-fn commands(mut file: &[u8]) -> Vec<Vec<Vec<u8>>> {
+pub fn commands(mut file: &[u8]) -> Vec<Vec<Vec<u8>>> {
     let line = |file: &mut &[u8], kind: u8| -> usize {
         let end = file.iter().position(|&byte| byte == b'\r').expect("a line");
         let (head, rest) = file.split_at(end);
@@ -180,6 +214,10 @@ fn commands(mut file: &[u8]) -> Vec<Vec<Vec<u8>>> {
         commands.push((0..words).map(word).collect());
     }
     commands
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn bytes(hex: &str) -> Vec<u8> {

@@ -103,7 +103,7 @@ fn a_key_of_mcheck_changed_while_another_is_created() {
                             assert!(key == victim && units.is_none(), "{key}: {here}");
                             continue;
                         };
-                        let peek = testkit::show(&peek);
+                        let peek = show(&peek);
                         let remaining: i64 = peek.split(' ').nth(2).and_then(|n| n.parse().ok()).expect("six integers");
                         let used = 10 - remaining;
                         assert!(possible.contains(&used), "{key} has {used} units, not {possible:?}: {here}");

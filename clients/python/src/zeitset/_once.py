@@ -11,8 +11,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -30,23 +29,23 @@ _PAUSE = 0.05
 
 
 def send_once(client: Any, args: tuple[Word, ...]) -> Any:
-    if isinstance(client, redis.RedisCluster):
-        return cluster_once(client, args, lambda node: node)
     if hasattr(client, "execute_once"):
         return client.execute_once(*args)
-    if not hasattr(client, "connection_pool"):
-        return client.execute_command(*args, NEVER_DECODE=True)
-    return _once(client, args)
+    if hasattr(client, "connection_pool"):
+        return _once(client, args)
+    if isinstance(client, redis.RedisCluster):
+        return cluster_once(client, args, lambda node: node)
+    return client.execute_command(*args, NEVER_DECODE=True)
 
 
 async def asend_once(client: Any, args: tuple[Word, ...]) -> Any:
-    if isinstance(client, aredis.RedisCluster):
-        return await _acluster_once(client, args)
     if hasattr(client, "execute_once"):
         return await client.execute_once(*args)
-    if not hasattr(client, "connection_pool"):
-        return await client.execute_command(*args, NEVER_DECODE=True)
-    return await _aonce(client, args)
+    if hasattr(client, "connection_pool"):
+        return await _aonce(client, args)
+    if isinstance(client, aredis.RedisCluster):
+        return await _acluster_once(client, args)
+    return await client.execute_command(*args, NEVER_DECODE=True)
 
 
 def cluster_once(client: Any, args: tuple[Word, ...], of_node: Callable[[Any], Any]) -> Any:
@@ -115,7 +114,7 @@ def _once(client: Any, args: tuple[Word, ...], asking: bool = False) -> Any:
         if asking:
             connection.send_command("ASKING")
             connection.read_response()
-        with _outcome(args):
+        with _outcome(str(args[0])):
             connection.send_command(*args)
             return connection.read_response(disable_decoding=True)
     except BaseException as error:
@@ -155,7 +154,7 @@ async def _aexchange(connection: Any, args: tuple[Word, ...], asking: bool = Fal
         if asking:
             await connection.send_command("ASKING")
             await connection.read_response()
-        with _outcome(args):
+        with _outcome(str(args[0])):
             await connection.send_command(*args)
             return await connection.read_response(disable_decoding=True)
     except BaseException as error:
@@ -164,19 +163,21 @@ async def _aexchange(connection: Any, args: tuple[Word, ...], asking: bool = Fal
         raise
 
 
-@contextmanager
-def _outcome(args: tuple[Word, ...]) -> Iterator[None]:
-    """Raises OutcomeUnknown if the code fails without a reply of the server."""
-    name = str(args[0])
-    try:
-        with boundary(name):
-            yield
-    except DataError:  # redis-py cannot encode an argument, so it has sent nothing
-        raise
-    except redis.RedisError as error:
-        if is_reply(error):
-            raise
-        raise OutcomeUnknown(f"{name}: the reply is lost: {described(error)}") from error
+class _outcome(boundary):
+    """A boundary that raises OutcomeUnknown if the code fails without a reply of the server."""
+
+    __slots__ = ()
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if error is None:
+            return
+        try:
+            super().__exit__(kind, error, traceback)
+        except redis.ConnectionError as fault:
+            error = fault
+        # With a DataError, redis-py cannot encode an argument, so it has sent nothing.
+        if issubclass(type(error), redis.RedisError) and not isinstance(error, DataError) and not is_reply(error):
+            raise OutcomeUnknown(f"{self.what}: the reply is lost: {described(error)}") from error
 
 
 @lru_cache

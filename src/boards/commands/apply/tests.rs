@@ -95,8 +95,8 @@ fn in_words(change: &BoardChange<'_>, dimensions: &[Dimension]) -> Vec<OwnedStr>
     let mut words = Words(vec![OwnedStr::new(change.name().as_bytes())]);
     match change {
         BoardChange::Set(rows) => {
-            let (members, values) = rows.read(dimensions).expect("members").expect("the same dimensions");
-            for (member, values) in members.iter().zip(values.chunks(dimensions.len())) {
+            let members = rows.members(dimensions).expect("members").expect("the same dimensions");
+            for (member, values) in members.names.iter().zip(members.values.chunks(dimensions.len())) {
                 words.bytes(member);
                 values.iter().for_each(|value| words.bytes(value.to_string().as_bytes()));
             }

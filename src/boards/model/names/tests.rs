@@ -10,16 +10,17 @@ impl Names {
 
     pub(in super::super) fn check(&self) {
         let mut pages = 0;
-        for (&length, &last) in &self.last {
-            let most = (self.page_bytes / (LEAF + length)).clamp(1, 1 << SLOT_BITS);
+        assert!(self.last.is_sorted());
+        for &(length, last) in &self.last {
+            let most = (self.page_bytes as usize / (LEAF + length as usize)).clamp(1, 1 << SLOT_BITS);
             let mut id = last;
             while id != NIL {
                 let page = &self.pages[id];
-                assert_eq!(page.stride, LEAF + length);
-                assert_eq!(page.bytes.len() % page.stride, 0);
+                assert_eq!(page.length, length);
+                assert_eq!(page.bytes.len() % page.stride(), 0);
                 assert!(id == last || page.slots() == most, "only the last page has room");
                 assert!((1..=most).contains(&page.slots()), "a page without names is gone");
-                assert!(page.bytes.capacity() <= most * page.stride, "and takes no more than its names can");
+                assert!(page.bytes.capacity() <= most * page.stride(), "and takes no more than its names can");
                 pages += 1;
                 id = page.prev;
             }

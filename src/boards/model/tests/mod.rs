@@ -17,7 +17,7 @@ impl Board {
     /// Creates a board with tiny nodes and pages, so that a few members are enough to split and merge nodes on several
     /// levels.
     pub(super) fn tiny(schema: Schema, rows: usize) -> Board {
-        let tree = Tree::with_rows(schema.dimensions().len(), rows, rows);
+        let tree = Tree::with_rows(schema.dimensions().len(), rows);
         Board { tree, names: Names::new(40), ..Board::new(schema) }
     }
 

@@ -11,7 +11,7 @@
 
 use super::super::names::Names;
 use super::node::{MEMBER, Node, Total};
-use super::{Position, Tree};
+use super::{Position, Tree, inner_rows};
 use crate::base::chunks::NIL;
 
 impl Tree {
@@ -117,7 +117,7 @@ impl Tree {
     }
 
     fn most(&self, node: u32) -> usize {
-        if self.nodes[node].is_leaf() { self.leaf_rows } else { self.inner_rows }
+        if self.nodes[node].is_leaf() { self.leaf_rows } else { inner_rows(self.leaf_rows) }
     }
 
     /// Splits a full node, and its ancestors if they become full. `added` is the index of the row that was inserted
@@ -151,7 +151,7 @@ impl Tree {
             if let Some(totals) = &mut self.nodes[parent_id].totals {
                 totals[slot] -= total;
             }
-            if self.nodes[parent_id].len() < self.inner_rows {
+            if self.nodes[parent_id].len() < inner_rows(self.leaf_rows) {
                 return;
             }
             (node_id, added) = (parent_id, slot + 1);
@@ -164,7 +164,7 @@ impl Tree {
         let child = &mut self.nodes[child_id];
         child.parent = parent_id;
         let words = std::mem::take(&mut child.words);
-        self.nodes[parent_id].insert(at, &words[..self.stride], child_id, total, self.inner_rows);
+        self.nodes[parent_id].insert(at, &words[..self.stride], child_id, total, inner_rows(self.leaf_rows));
         self.nodes[child_id].words = words;
         total
     }
@@ -244,7 +244,7 @@ impl Tree {
         } else if self.last == child_id {
             self.last = child.prev;
         }
-        self.nodes[parent_id].remove(at, self.stride, self.inner_rows);
+        self.nodes[parent_id].remove(at, self.stride, inner_rows(self.leaf_rows));
         if at == 0 {
             self.update(parent_id, 0, true);
         }
@@ -254,7 +254,7 @@ impl Tree {
     /// Removes the root as long as it has a single child. Resets a tree without members to its initial state.
     fn lower_root(&mut self) {
         if self.total == 0 {
-            *self = Self::with_rows(self.stride, self.leaf_rows, self.inner_rows);
+            *self = Self::with_rows(self.stride, self.leaf_rows);
         }
         while let Node { totals: Some(_), ids, .. } = &self.nodes[self.root]
             && let [child] = **ids
@@ -293,7 +293,7 @@ impl Tree {
         let first = self.nodes.insert(Node::inner());
         let mut node = first;
         while child != NIL {
-            if self.nodes[node].len() + 1 == self.inner_rows {
+            if self.nodes[node].len() + 1 == inner_rows(self.leaf_rows) {
                 let next = self.nodes.insert(Node { prev: node, ..Node::inner() });
                 self.nodes[node].next = next;
                 node = next;

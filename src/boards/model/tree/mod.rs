@@ -84,21 +84,25 @@ pub(super) struct Tree {
     stride: usize,
     /// The number of rows at which a leaf is split. After every change, all leaves have fewer rows.
     leaf_rows: usize,
-    inner_rows: usize,
+}
+
+/// Returns the number of rows at which an inner node is split. The trees of tests have small leaves, and inner nodes of
+/// the same size. Users make millions of boards, so this number is no field.
+fn inner_rows(leaf_rows: usize) -> usize {
+    if leaf_rows < LEAF_ROWS.0 { leaf_rows } else { INNER_ROWS }
 }
 
 impl Tree {
     pub(super) fn new(stride: usize) -> Self {
         let (least, most) = LEAF_ROWS;
-        Self::with_rows(stride, (LEAF_BYTES / (8 * stride)).clamp(least, most), INNER_ROWS)
+        Self::with_rows(stride, (LEAF_BYTES / (8 * stride)).clamp(least, most))
     }
 
-    /// Creates an empty tree. A leaf is split when it has `leaf_rows` rows, an inner node when it has `inner_rows`
-    /// rows. Both numbers must be at least 4.
-    pub(super) fn with_rows(stride: usize, leaf_rows: usize, inner_rows: usize) -> Self {
+    /// Creates an empty tree. A leaf is split when it has `leaf_rows` rows, at least 4.
+    pub(super) fn with_rows(stride: usize, leaf_rows: usize) -> Self {
         let mut nodes = Slab::default();
         let root = nodes.insert(Node::default());
-        Tree { nodes, root, last: root, total: 0, stride, leaf_rows, inner_rows }
+        Tree { nodes, root, last: root, total: 0, stride, leaf_rows }
     }
 
     pub(super) fn relocations(&mut self) -> usize {

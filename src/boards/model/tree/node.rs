@@ -71,11 +71,11 @@ impl Node {
     }
 
     /// Inserts a row before row `at`. Leaves ignore `total`. `most` is the maximum number of rows. If the node has no
-    /// spare memory, its memory grows by `most / 8` rows.
+    /// spare memory, its memory grows by `most / 8` rows; a node with fewer rows doubles its memory.
     pub(super) fn insert(&mut self, at: usize, words: &[u64], id: u32, total: Total, most: usize) {
         let (stride, len) = (words.len(), self.len());
         if self.ids.capacity() == len {
-            self.reserve(step(most).min(most.saturating_sub(len)).max(1), stride);
+            self.reserve(step(most).min(most.saturating_sub(len)).min(len).max(1), stride);
         }
         self.ids.insert(at, id);
         self.words.resize((len + 1) * stride, 0);

@@ -21,7 +21,7 @@ impl Tree {
         let node = &self.nodes[id];
         assert_eq!(node.parent, parent);
         assert_eq!(node.words.len(), node.len() * self.stride);
-        let most = if node.is_leaf() { self.leaf_rows } else { self.inner_rows };
+        let most = if node.is_leaf() { self.leaf_rows } else { inner_rows(self.leaf_rows) };
         assert!(node.len() < most, "no node is full");
         assert!(node.ids.capacity() <= most);
         assert!(parent == NIL || node.len() > 0, "only the root may be empty");

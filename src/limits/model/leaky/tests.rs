@@ -6,8 +6,11 @@ use proptest::prelude::*;
 
 const START: Millis = 1_767_225_600_000;
 
-fn assess(limit: u64, window: Millis, now: Millis, cost: u64, stored: Option<Level>) -> Leaky {
-    Leaky::new(Call { policy: Policy { algorithm: Algorithm::Leaky, limit, window, precision: 1 }, now, cost }, stored)
+fn assess(limit: u64, window: Millis, now: Millis, cost: u64, stored: Option<Level>) -> LeakyCheck {
+    LeakyCheck::new(
+        Call { policy: Policy { algorithm: Algorithm::Leaky, limit, window, precision: 1 }, now, cost },
+        stored,
+    )
 }
 
 #[derive(Clone, Debug, Default)]
@@ -164,7 +167,7 @@ fn only_what_is_written_is_taken_for_a_level() {
         "Leaky:1:5/6!1",
         "fixed:1:5/6!1",
     ] {
-        assert_eq!(Level::parse(bad.as_bytes()), Err(Foreign), "{bad:?}");
+        assert_eq!(Level::parse(bad.as_bytes()), Err(NotThisFormat), "{bad:?}");
     }
 }
 

@@ -12,8 +12,8 @@ fn a_ring_begins_with_its_moment_and_one_slot() {
         (ring.len(), ring.slot(0), ring.slot(1)),
         (2, RingSlot { at: 1000, taken: 0 }, RingSlot { at: 61_000, taken: 5 })
     );
-    assert_eq!(ring.usage(60_999), Ok(Usage { first: 1, before: 0, units: 5 }));
-    assert_eq!(ring.usage(61_000), Ok(Usage { first: 2, before: 5, units: 0 }));
+    assert_eq!(ring.usage(60_999), Ok(RingUsage { first: 1, before: 0, units: 5 }));
+    assert_eq!(ring.usage(61_000), Ok(RingUsage { first: 2, before: 5, units: 0 }));
 }
 
 #[test]

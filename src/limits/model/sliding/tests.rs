@@ -12,8 +12,8 @@ impl Key {
         self.0.as_ref().map(|text| Ring::parse(text).expect("a ring that was written before"))
     }
 
-    fn assess(&self, policy: Policy, now: Millis, cost: u64) -> Sliding<'_> {
-        Sliding::parse(Call { policy, now, cost }, self.0.as_deref()).unwrap()
+    fn assess(&self, policy: Policy, now: Millis, cost: u64) -> SlidingCheck<'_> {
+        SlidingCheck::parse(Call { policy, now, cost }, self.0.as_deref()).unwrap()
     }
 
     fn apply(&mut self, change: Update) {
@@ -475,7 +475,7 @@ proptest! {
         let Ok(ring) = Ring::parse(&text) else { return Ok(()) };
         prop_assert!(text.len() % 16 == 8 && ring.len() >= 2);
         let policy = sliding(limit, window, precision.min(window));
-        if let Ok(assessed) = Sliding::parse(Call { policy, now: START, cost }, Some(&text)) {
+        if let Ok(assessed) = SlidingCheck::parse(Call { policy, now: START, cost }, Some(&text)) {
             prop_assert!(assessed.peek().remaining <= limit.cast_signed());
             for Assessment { verdict, update: change, .. } in [assessed.refuse(), assessed.charge()] {
                 prop_assert!(verdict.remaining <= limit.cast_signed() && verdict.charged_until <= time::MAX);

@@ -68,6 +68,20 @@ impl Key {
         }
     }
 
+    /// Passes the time of a step, or does to the key what other clients do in this step. Calls and refunds are for the
+    /// caller.
+    fn live(&mut self, step: &Step, now: &mut Millis) {
+        match *step {
+            Step::Wait(ms) => *now += ms,
+            Step::Ttl(ttl) => self.set_ttl(ttl.map(|ms| *now + ms)),
+            Step::Move(ms) => {
+                *now = now.saturating_add_signed(ms);
+                self.expires_at = self.expires_at.map(|at| at.saturating_add_signed(ms));
+            }
+            Step::Call { .. } | Step::Refund { .. } => {}
+        }
+    }
+
     /// Deletes the key if its TTL has passed. Returns whether the key exists.
     fn exists(&mut self, now: Millis) -> bool {
         if self.expires_at.is_some_and(|at| at < now) {
@@ -213,13 +227,8 @@ fn follow_units(policies: &[Policy], steps: Vec<Step>) {
             book = Book::default();
         }
         book.look(now);
+        key.live(&step, &mut now);
         match step {
-            Step::Wait(ms) => now += ms,
-            Step::Ttl(ttl) => key.set_ttl(ttl.map(|ms| now + ms)),
-            Step::Move(ms) => {
-                now = now.saturating_add_signed(ms);
-                key.expires_at = key.expires_at.map(|at| at.saturating_add_signed(ms));
-            }
             Step::Refund { which, units } => {
                 let until = *which.get(&charges);
                 let certain: u64 = book
@@ -291,6 +300,7 @@ fn follow_units(policies: &[Policy], steps: Vec<Step>) {
                     }
                 }
             }
+            _ => {}
         }
         latest = latest.max(now);
     }
@@ -373,13 +383,8 @@ fn follow_bucket(policies: &[Policy], steps: Vec<Step>) {
         if !key.exists(now) {
             bucket = None;
         }
+        key.live(&step, &mut now);
         match step {
-            Step::Wait(ms) => now += ms,
-            Step::Ttl(ttl) => key.set_ttl(ttl.map(|ms| now + ms)),
-            Step::Move(ms) => {
-                now = now.saturating_add_signed(ms);
-                key.expires_at = key.expires_at.map(|at| at.saturating_add_signed(ms));
-            }
             Step::Refund { which, units } => {
                 let until = *which.get(&charges);
                 let back = key.refund(now, units, until);
@@ -453,6 +458,7 @@ fn follow_bucket(policies: &[Policy], steps: Vec<Step>) {
                     );
                 }
             }
+            _ => {}
         }
     }
 }
@@ -572,41 +578,33 @@ proptest! {
             if !key.exists(now) {
                 arrival = None;
             }
-            match step {
-                Step::Wait(ms) => now += ms,
-                Step::Ttl(ttl) => key.set_ttl(ttl.map(|ms| now + ms)),
-                Step::Move(ms) => {
-                    now = now.saturating_add_signed(ms);
-                    key.expires_at = key.expires_at.map(|at| at.saturating_add_signed(ms));
+            key.live(&step, &mut now);
+            if let Step::Call { which, cost, .. } = step {
+                let (burst, count, period) = *which.get(&policies);
+                let (nanos, quantity) = (i128::from(now) * MS, cost.cast_signed());
+                let policy = ThrottlePolicy::new(burst, count, period).expect("in range");
+                let stored = key.text.as_ref().map(|text| match StoredLimit::parse(text) {
+                    Ok(StoredLimit::Throttle(arrival)) => arrival,
+                    other => panic!("{other:?}"),
+                });
+                let (reply, left) = throttle(policy, nanos, quantity, stored).expect("in range");
+                if left != stored {
+                    key.apply(left.map_or(Update::Remove, throttle::Arrival::update));
                 }
-                Step::Call { which, cost, .. } => {
-                    let (burst, count, period) = *which.get(&policies);
-                    let (nanos, quantity) = (i128::from(now) * MS, cost.cast_signed());
-                    let policy = ThrottlePolicy::new(burst, count, period).expect("in range");
-                    let stored = key.text.as_ref().map(|text| match StoredLimit::parse(text) {
-                        Ok(StoredLimit::Throttle(arrival)) => arrival,
-                        other => panic!("{other:?}"),
-                    });
-                    let (reply, left) = throttle(policy, nanos, quantity, stored).expect("in range");
-                    if left != stored {
-                        key.apply(left.map_or(Update::Remove, throttle::Arrival::update));
-                    }
-                    // redis-cell computes the interval in floating point.
-                    let interval = ((i128::from(period) * 1_000_000_000) as f64 / count as f64) as i128;
-                    let (tolerance, increment) = (interval * i128::from(burst + 1), interval * i128::from(quantity));
-                    let next = nanos.max(arrival.unwrap_or(nanos)) + increment;
-                    prop_assert_eq!(reply.allowed, next - tolerance <= nanos);
-                    if reply.allowed && quantity > 0 {
-                        arrival = Some(next);
-                        let ttl = key.expires_at.expect("a TTL");
-                        prop_assert_eq!(i128::from(ttl), next / MS);
-                    } else if !reply.allowed && increment <= tolerance {
-                        let wait = next - tolerance - nanos;
-                        let seconds = wait / (1000 * MS) + i128::from(wait % (1000 * MS) >= MS);
-                        prop_assert_eq!(i128::from(reply.retry_after), seconds);
-                    }
+                // redis-cell computes the interval in floating point.
+                let interval = ((i128::from(period) * 1_000_000_000) as f64 / count as f64) as i128;
+                let (tolerance, increment) = (interval * i128::from(burst + 1), interval * i128::from(quantity));
+                let next = nanos.max(arrival.unwrap_or(nanos)) + increment;
+                prop_assert_eq!(reply.allowed, next - tolerance <= nanos);
+                if reply.allowed && quantity > 0 {
+                    arrival = Some(next);
+                    let ttl = key.expires_at.expect("a TTL");
+                    prop_assert_eq!(i128::from(ttl), next / MS);
+                } else if !reply.allowed && increment <= tolerance {
+                    let wait = next - tolerance - nanos;
+                    let seconds = wait / (1000 * MS) + i128::from(wait % (1000 * MS) >= MS);
+                    prop_assert_eq!(i128::from(reply.retry_after), seconds);
                 }
-                Step::Refund { .. } => {}
             }
         }
     }

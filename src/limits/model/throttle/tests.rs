@@ -123,7 +123,7 @@ fn only_large_numbers_are_arrival_times() {
         "1767225600123456789 ",
         "99999999999999999999",
     ] {
-        assert_eq!(Arrival::parse(text.as_bytes()), Err(Foreign), "{text}");
+        assert_eq!(Arrival::parse(text.as_bytes()), Err(NotThisFormat), "{text}");
     }
 }
 

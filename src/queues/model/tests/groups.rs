@@ -240,6 +240,9 @@ fn a_group_costs_nothing_without_jobs() {
         let before = counting::held();
         let mut queue = Queue::new();
         assert!(queue.push(1, &Push { id: Some(b"stays"), ..Push::default() }).is_ok());
+        // With room for a second job, as a queue has that had one.
+        assert!(queue.push(1, &Push { id: Some(b"second"), ..Push::default() }).is_ok());
+        assert!(queue.cancel(1, b"second").is_some());
         let alone = counting::held() - before;
         for name in &names {
             let push = Push { id: Some(name.as_bytes()), group: name.as_bytes(), ..Push::default() };

@@ -182,11 +182,11 @@ fn what_has_not_expired_cannot_be_dropped_for_it() {
     pair.job(0, "other", 0);
     pair.job_with(0, "recurs", 0, |p| (p.ttl, p.every) = (Some(10), Some(100)));
     assert!(pair.claim(5, 500, 2).iter().any(|job| job.id == b"claimed"));
-    let effect = |at, id, again| super::super::Effect {
+    let effect = |at, id, next_due| super::super::Effect {
         at,
-        change: Change::Job { id, change: JobChange::Expire { next_due: again } },
+        change: Change::Job { id, change: JobChange::Expire { next_due } },
     };
-    for (at, id, again, fits) in [
+    for (at, id, next_due, fits) in [
         (9, &b"recurs"[..], Some(100), false),
         (10, b"recurs", Some(100), true),
         (10, b"recurs", None, false),
@@ -198,7 +198,7 @@ fn what_has_not_expired_cannot_be_dropped_for_it() {
         (500, b"nobody", None, false),
     ] {
         let mut queue = pair.primary.clone();
-        assert_eq!(queue.apply(&effect(at, id, again)), fits, "{at} {id:?} {again:?}");
+        assert_eq!(queue.apply(&effect(at, id, next_due)), fits, "{at} {id:?} {next_due:?}");
     }
 }
 

@@ -6,9 +6,9 @@ use crate::base::time::Millis;
 use crate::sets::index::{HORIZON, NEVER, Need, Outcome, PendingTag, Tracking, visit_at};
 
 const NOW: Millis = 1_000_000_000_000;
-const IDLE: Need = Need { sweeps: true, hurries: false };
-const HURRY: Need = Need { sweeps: true, hurries: true };
-const REPLICA: Need = Need { sweeps: false, hurries: false };
+const IDLE: Need = Need { sweeps: true, at_once: false };
+const HURRY: Need = Need { sweeps: true, at_once: true };
+const REPLICA: Need = Need { sweeps: false, at_once: false };
 
 fn with(due: Millis) -> Tracking {
     let mut tracking = Tracking::default();
@@ -78,7 +78,7 @@ fn a_replica_arms_nothing_but_for_a_first_scan() {
     let mut tracking = with(NOW);
     assert_eq!(tracking.after_change(NOW, || REPLICA), Alarm::AsItIs);
     assert_eq!(tracking.at_cron(NOW, REPLICA), Alarm::AsItIs);
-    assert_eq!(tracking.at_cron(NOW, Need { sweeps: false, hurries: true }), Alarm::In(1));
+    assert_eq!(tracking.at_cron(NOW, Need { sweeps: false, at_once: true }), Alarm::In(1));
     assert_eq!(Tracking::default().at_cron(NOW, HURRY), Alarm::In(1));
     // The server is a master again.
     assert_eq!(tracking.at_cron(NOW + 1, REPLICA), Alarm::Off);

@@ -85,7 +85,7 @@ impl Server {
     }
 
     fn need(&self) -> Need {
-        Need { sweeps: self.sweeps, hurries: self.hurries > 0 }
+        Need { sweeps: self.sweeps, at_once: self.hurries > 0 }
     }
 
     fn nothing_postponed(&self) -> bool {

@@ -232,7 +232,7 @@ fn a_walk_meets_every_set_that_stays_though_most_others_go_meanwhile() {
         }
         table.begin_walk();
         let mut met = HashSet::new();
-        while table.is_walked() {
+        while table.is_walking() {
             let seen = RefCell::new(&mut met);
             table.forget_some(|name| {
                 seen.borrow_mut().insert(name.to_vec());
