@@ -41,7 +41,7 @@ entry() {
 {
     echo "# Contents"
     entry "" README.md
-    for page in docs/tour.md docs/algorithms.md; do entry "" "$page"; done
+    for page in docs/tour.md docs/algorithms.md docs/queue-options.md; do entry "" "$page"; done
     for part in docs/recipes docs/commands clients examples docs/benchmarks; do
         entry "" "$part/README.md"
         grep "^$part/" "$folder/pages" | grep -v "^$part/README.md$" | while read -r page; do entry "    " "$page"; done

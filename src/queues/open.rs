@@ -119,7 +119,7 @@ impl<'k> OpenQueue<'k, Writing> {
         if self.effects.effects() == 0 {
             return;
         }
-        let next = waiting::is_waited_for(self.ctx(), self.name).then(|| self.queue().next_wake(now));
+        let next = waiting::is_waited_for(self.ctx(), self.name).then(|| self.queue().next_opening(now));
         let OpenQueue { name, mut key, new, effects, mut uncommitted } = self;
         uncommitted.settle();
         let (is_new, mut check_at) = (new.is_some(), None);

@@ -26,7 +26,7 @@
 //! | 15 | `EXPIRE` | s id, ? due (of the next occurrence) |
 //! | 16 | `FOLLOW` | s id |
 //! | 17 | `FOLLOWER` | new job |
-//! | 18 | `JOB` | s id, s payload, b state, n time, n priority, n push number, the fields [`Record::FIELDS`], s worker, s error, s group |
+//! | 18 | `JOB` | s id, s payload, b state, n time, n priority, n push number, the fields [`Record::FIELDS`], s worker, s error, s group; n backoff, unless the settings determine it |
 //! | 19 | `UNITS` | group, n back at, n units |
 //! | 20 | `TURN` | s group |
 //! | 21 | `TOTALS` | n last token, n n last ID, n next push number, the fields [`Counters::FIELDS`] |
@@ -227,6 +227,9 @@ fn write_job(job: &Record<'_>, to: &mut Packer) {
     to.number(job.time).number(zigzag(job.priority.into())).number(job.seq);
     field::write_changed(&Record::FIELDS, job, &job.bare(), to);
     to.text(worker).text(error).text(job.group);
+    if let Some(backoff) = job.backoff {
+        to.number(backoff);
+    }
 }
 
 fn write_group(group: Option<&[u8]>, to: &mut Packer) {
@@ -319,6 +322,7 @@ fn read_job<'a>(from: &mut Unpacker<'a>) -> Result<Record<'a>, DecodeError> {
     let mut job = Record::new(id, payload, state, time, priority, seq).bare();
     field::read_changed(&Record::FIELDS, &mut job, from)?;
     (job.extras.worker, job.extras.error, job.group) = (from.text()?, from.text()?, from.text()?);
+    job.backoff = if from.is_empty() { None } else { Some(from.number()?) };
     Ok(job)
 }
 

@@ -235,8 +235,9 @@ fn observe(page: &mut Page, effects: &mut BTreeMap<String, Effects>) {
         let (commands, heard) = effects.entry(name).or_default();
         let names = replicated.iter().filter_map(|command| command.split(' ').next());
         commands.extend(names.filter(|name| !["MULTI", "EXEC"].contains(name)).map(str::to_owned));
-        // Leaves out the events of the key with which `Stream` marks positions.
-        let heard_now = events.iter().filter(|event| !event.contains("'test:"));
+        // Leaves out the events of the key with which `Stream` marks positions, and those of the upkeep, which drops
+        // expired jobs at any time.
+        let heard_now = events.iter().filter(|event| !event.contains("'test:") && !event.contains("zq.expired"));
         heard.extend(heard_now.filter_map(|event| event.split("__:").nth(2)?.split('\'').next()).map(str::to_owned));
     });
 }

@@ -104,7 +104,7 @@ fn the_example_configuration_has_every_setting_with_its_default_and_range() {
     assert_eq!(told, settings());
 }
 
-/// The documented events are those on the pages of commands and those of the sweeper. (commands.rs compares the pages
+/// The documented events are those on the pages of commands and those of the background work. (commands.rs compares the pages
 /// with the events that a server sends.)
 #[test]
 fn every_event_is_documented_and_no_other() {
@@ -117,12 +117,14 @@ fn every_event_is_documented_and_no_other() {
     c.run("CONFIG SET notify-keyspace-events Ezd");
     listener.psubscribe("__keyevent@0__:*");
     c.run("ZEXP.ADD set 50ms a 1h b");
+    c.run("ZQ.PUSH queue x TTL 50ms");
     eventually(PATIENCE, "a has expired", || c.info_number("zeitset", "zeitset_members_expired") == 1);
+    eventually(PATIENCE, "the job has expired", || c.info_number("zeitset", "zeitset_expired_jobs") == 1);
     for push in listener.pushes() {
         let event = push.split("__:").nth(2).and_then(|rest| rest.split('\'').next());
         events.extend(event.map(str::to_owned));
     }
-    assert!(events.contains("zexp.expired"), "{events:?}");
+    assert!(["zexp.expired", "zq.expired"].iter().all(|&event| events.contains(event)), "{events:?}");
     assert_eq!(documented("Keyspace events"), events);
 }
 

@@ -5,6 +5,7 @@ mod container;
 mod native;
 mod need;
 mod package;
+mod pairs;
 mod published;
 mod refused;
 mod shell;

@@ -226,3 +226,27 @@ fn errors_are_told_apart_by_their_codes() {
         assert!(error.code() == Some(&Code::Err) && !error.is_temporary(), "{error}");
     });
 }
+
+#[test]
+fn keys_and_ids_that_are_no_text_are_read_as_bytes() {
+    let server = Server::start();
+    let mut redis = super::support::client(&server).get_connection().expect("a connection");
+    let (key, id) = (&b"q\xff"[..], &b"\xfe"[..]);
+    zq::push(key, "x").id(id).reply_as::<Vec<u8>>().query(&mut redis).expect("a push");
+    let listed: Vec<zq::Listed<Vec<u8>>> = zq::peek(key, "READY").reply_as().query(&mut redis).expect("a reply");
+    assert_eq!(listed[0].id, id);
+    let claims: Vec<zq::Claim<Vec<u8>>> = zq::claim([key], "30s").reply_as().query(&mut redis).expect("a reply");
+    assert_eq!((&claims[0].key[..], &claims[0].id[..]), (key, id));
+    let held: Vec<zq::Listed<Vec<u8>>> =
+        zq::peek(key, "CLAIMED").with_lease().reply_as().query(&mut redis).expect("a reply");
+    assert_eq!(held[0].lease.as_ref().map(|lease| lease.token), Some(claims[0].token));
+    assert!(zq::peek(key, "CLAIMED").query(&mut redis).is_err(), "a String is text");
+}
+
+#[test]
+fn later_versions_may_add_items_to_a_reply() {
+    let array = |items: &[i64]| redis::Value::Array(items.iter().copied().map(redis::Value::Int).collect());
+    let check: zrl::Check = redis::from_redis_value(array(&[1, 5, -2, -1, 1500, 9, 77])).expect("a check");
+    assert_eq!((check.allowed, check.remaining, check.debt, check.retry_after), (true, 0, 2, None));
+    assert!(redis::from_redis_value::<zrl::Check>(array(&[1, 5, 4])).is_err(), "an item is missing");
+}

@@ -162,11 +162,17 @@ async fn a_waiting_worker_gets_a_job_at_once_and_stops_gracefully() {
     assert_eq!(handle.state(), State::New);
     let running = tokio::spawn(worker.run());
     handle.wait_for(State::Running).await;
-    until("the worker waits in a claim", async || server.client().info_number("clients", "blocked_clients") == 1).await;
+    let waiting = async |clients| {
+        until("claims wait", async || server.client().info_number("clients", "blocked_clients") == clients).await;
+    };
+    waiting(1).await;
     queue.push(&"slow".into()).id("a").await.expect("a push");
     assert_eq!(seeing.recv().await.as_deref(), Some("a"));
+    // The next claim waits already. The worker ends its wait when it stops.
+    waiting(1).await;
     handle.stop();
     handle.wait_for(State::Stopping).await;
+    waiting(0).await;
     queue.push(&"quick".into()).id("b").await.expect("a push");
     release.send(true).expect("the handler waits");
     running.await.expect("no panic").expect("a run");

@@ -1,7 +1,8 @@
 //! The queues of the database by name, in pages: ZQ.LIST.
 
-use super::{Key, Server, reply};
+use super::{Key, Server};
 use redis::{RedisError, RedisResult};
+use zeitset_client::zq;
 
 /// Returns the reason why the queues cannot be listed, for display.
 pub fn unlisted(error: &RedisError) -> String {
@@ -17,13 +18,7 @@ pub fn unlisted(error: &RedisError) -> String {
 impl Server {
     /// Returns the next names of queues after `after`, in byte order. Returns at most `count` names.
     pub async fn queues_after(&self, after: &[u8], count: usize) -> RedisResult<Vec<Key>> {
-        let count = count.to_string();
-        let mut words: Vec<&[u8]> = vec![b"ZQ.LIST"];
-        if !after.is_empty() {
-            words.extend([b"AFTER", after]);
-        }
-        words.extend([b"COUNT", count.as_bytes()]);
-        let names = self.one(&words).await?;
-        Ok(reply::array(&names).iter().filter_map(reply::bytes).map(<[u8]>::to_vec).collect())
+        let list = zq::list().count(count as u64).reply_as();
+        self.call(if after.is_empty() { list } else { list.after(after) }).await
     }
 }

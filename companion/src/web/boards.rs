@@ -1,6 +1,6 @@
 //! Leaderboards: a list, the top of a board, and a member with its neighbours.
 
-use super::parts::{field, look, name, outcome};
+use super::parts::{look, name, outcome};
 use super::query::{Query, link};
 use super::{Page, Problem, Shared, layout};
 use crate::server::{Key, Server, reply};
@@ -8,6 +8,9 @@ use crate::text::{grouped, printable};
 use axum::extract::State;
 use maud::{Markup, html};
 use redis::{Value, pipe};
+use zeitset_client::zlb::{self, Ranking};
+
+type Row = zlb::Entry<Value, Key>;
 
 /// The number of members per page, and the number of neighbours on each side of a member.
 const ROWS: u64 = 25;
@@ -64,41 +67,36 @@ async fn board(server: &Server, key: &[u8], query: &Query) -> Result<Markup, Pro
     let member = query.get("member").unwrap_or_default();
     let start = query.number("start").unwrap_or_default().min(u64::MAX / 4);
     let mut pipe = pipe();
-    pipe.cmd("ZLB.INFO").arg(key);
-    if member.is_empty() {
-        pipe.cmd("ZLB.RANGE").arg(key).arg(start).arg(start + ROWS - 1);
+    pipe.add_command(zlb::info(key).into());
+    pipe.add_command(if member.is_empty() {
+        let first = start.cast_signed();
+        zlb::range(key, first, first + ROWS.cast_signed() - 1).entries(Ranking::Position).into()
     } else {
-        pipe.cmd("ZLB.AROUND").arg(key).arg(member).arg(RADIUS);
-    }
-    pipe.arg("WITHRANK").arg("WITHVALUES");
+        zlb::around(key, member, RADIUS).entries(Ranking::Position).into()
+    });
     let mut replies = server.ask(pipe).await?.into_iter();
-    let info = outcome(replies.next().expect("ZLB.INFO"));
-    let rows = replies.next().expect("the rows")?;
-    let info = match info {
+    let info = outcome::<zlb::Info>(replies.next().expect("ZLB.INFO"));
+    let rows: Option<Vec<Row>> = reply::read(replies.next().expect("the rows"))?;
+    let zlb::Info { members: size, ties, keep, dimensions, .. } = match info {
         Ok(info) => info,
         Err(why) => return Ok(why),
     };
-    let (pairs, size) = (reply::pairs(&info), field(&info, "members").parse::<u64>().unwrap_or_default());
-    let dimensions: Vec<(String, String)> = pairs
-        .iter()
-        .filter(|(name, _)| name == "dimensions")
-        .flat_map(|(_, value)| reply::array(value))
-        .map(|dimension| (field(dimension, "name"), field(dimension, "direction")))
-        .collect();
     Ok(html! {
         div #board data-live {
             p.facts {
-                span { (grouped(size)) " members" } span { "ties: " (field(&info, "ties")) }
-                @if field(&info, "keep") != "none" { span { "keeps the best " (field(&info, "keep")) } }
+                span { (grouped(size)) " members" } span { "ties: " (ties) }
+                @if let Some(keep) = keep { span { "keeps the best " (keep) } }
             }
         }
         (look("boards", "Key", key, html! {
             label { span { "Around member" } input name="member" value=(std::str::from_utf8(member).unwrap_or_default()) autocomplete="off" spellcheck="false"; }
         }))
         div #rows data-live {
-            @if matches!(rows, Value::Nil) { p.notice { "This member is not on the board." } }
-            @else if reply::array(&rows).is_empty() { p.quiet { "Nobody here." } }
-            @else { (table(key, &rows, &dimensions, member)) }
+            @match &rows {
+                None => p.notice { "This member is not on the board." },
+                Some(rows) if rows.is_empty() => p.quiet { "Nobody here." },
+                Some(rows) => (table(key, rows, &dimensions, member)),
+            }
         }
         nav.pages aria-label="Pages of the board" {
             @if start > 0 || !member.is_empty() { a href=(link("boards", &[("key", key)])) { "Top" } }
@@ -109,20 +107,17 @@ async fn board(server: &Server, key: &[u8], query: &Query) -> Result<Markup, Pro
     })
 }
 
-fn table(key: &[u8], rows: &Value, dimensions: &[(String, String)], marked: &[u8]) -> Markup {
+fn table(key: &[u8], rows: &[Row], dimensions: &[zlb::Dimension], marked: &[u8]) -> Markup {
     html! { div.scroll { table {
         thead { tr {
             th.number { "Place" } th { "Member" }
-            @for (name, direction) in dimensions { th.number { (name) @if direction == "asc" { " ↑" } @else { " ↓" } } }
+            @for one in dimensions { th.number { (one.name) @if one.direction == "asc" { " ↑" } @else { " ↓" } } }
         } }
-        tbody { @for row in reply::array(rows) {
-            @if let [rank, member, values @ ..] = reply::array(row) {
-                @let member = reply::bytes(member).unwrap_or_default();
-                tr.marked[!marked.is_empty() && member == marked] {
-                    td.number { (grouped(reply::count(rank).unwrap_or_default() + 1)) }
-                    td { a href=(link("boards", &[("key", key), ("member", member)])) title=(printable(member)) { (name(member)) } }
-                    @for value in values { td.number { (reply::text(value)) } }
-                }
+        tbody { @for Row { rank, member, values } in rows {
+            tr.marked[!marked.is_empty() && member == marked] {
+                td.number { (grouped(rank + 1)) }
+                td { a href=(link("boards", &[("key", key), ("member", member)])) title=(printable(member)) { (name(member)) } }
+                @for value in values { td.number { (reply::text(value)) } }
             }
         } }
     } } }

@@ -3,39 +3,18 @@
 use super::parts::{form, moment, name};
 use super::query::{encoded, link};
 use super::{App, queue::ROWS};
-use crate::server::reply;
+use crate::server::Key;
 use crate::text::grouped;
 use maud::{Markup, html};
-use redis::{RedisResult, Value};
+use redis::RedisResult;
+use zeitset_client::zq;
 
-struct Group<'a> {
-    name: &'a [u8],
-    /// The numbers of ready, delayed and claimed jobs.
-    counts: [u64; 3],
-    held_until_ms: Option<u64>,
-}
-
-impl Group<'_> {
-    /// Parses `[name, ready, delayed, claimed, held_until_ms]`. Modules before 0.3 omit the last element.
-    fn read(value: &Value) -> Option<Group<'_>> {
-        let [name, ready, delayed, claimed, rest @ ..] = reply::array(value) else { return None };
-        Some(Group {
-            name: reply::bytes(name)?,
-            counts: [ready, delayed, claimed].map(|count| reply::count(count).unwrap_or_default()),
-            held_until_ms: rest.first().and_then(reply::count),
-        })
-    }
-}
+/// Modules before 0.3 omit `held_until_ms`, which is then `None`.
+type Group = zq::Group<Key>;
 
 pub async fn show(app: &App, key: &[u8], after: &[u8], now_ms: u64) -> RedisResult<Markup> {
-    let count = (ROWS + 1).to_string();
-    let mut words: Vec<&[u8]> = vec![b"ZQ.GROUPS", key];
-    if !after.is_empty() {
-        words.extend([b"AFTER", after]);
-    }
-    words.extend([b"COUNT", count.as_bytes()]);
-    let groups = app.server.one(&words).await?;
-    let groups: Vec<Group> = reply::array(&groups).iter().filter_map(Group::read).collect();
+    let groups = zq::groups(key).count(ROWS as u64 + 1).reply_as();
+    let groups: Vec<Group> = app.server.call(if after.is_empty() { groups } else { groups.after(after) }).await?;
     let shown = &groups[..groups.len().min(ROWS)];
     Ok(html! {
         div #groups data-live {
@@ -46,8 +25,8 @@ pub async fn show(app: &App, key: &[u8], after: &[u8], now_ms: u64) -> RedisResu
                         @if app.settings.write { th { span.hidden { "Actions" } } }
                     } }
                     tbody { @for group in shown { tr {
-                        td { @if group.name.is_empty() { span.quiet { "without a name" } } @else { (name(group.name)) } }
-                        @for count in group.counts { td.number { (grouped(count)) } }
+                        td { @if group.name.is_empty() { span.quiet { "without a name" } } @else { (name(&group.name)) } }
+                        @for count in [group.ready, group.delayed, group.claimed] { td.number { (grouped(count)) } }
                         td { @if let Some(ms) = group.held_until_ms { (moment(ms, now_ms)) } }
                         @if app.settings.write { td { (hold(app, key, group)) } }
                     } } }
@@ -56,7 +35,7 @@ pub async fn show(app: &App, key: &[u8], after: &[u8], now_ms: u64) -> RedisResu
         }
         nav.pages aria-label="Pages of groups" {
             @if groups.len() > ROWS {
-                @let last = shown[shown.len() - 1].name;
+                @let last = &shown[shown.len() - 1].name;
                 a #next href=(link("queue", &[("key", key), ("tab", b"groups"), ("after", last)])) { "Next page" }
             }
         }
@@ -71,7 +50,7 @@ fn hold(app: &App, key: &[u8], group: &Group) -> Markup {
         "acts",
         html! {
             input type="hidden" name="tab" value="groups";
-            input type="hidden" name="group" value=(encoded(group.name));
+            input type="hidden" name="group" value=(encoded(&group.name));
             input name="duration" placeholder="10m" size="5" aria-label="Hold for";
             button name="do" value="hold" { "Hold" }
             @if group.held_until_ms.is_some() { button name="do" value="release" { "Release" } }

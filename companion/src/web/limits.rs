@@ -1,6 +1,6 @@
 //! Rate limits: the most denied keys, and the usage of a limit.
 
-use super::parts::{field, look, moment, name, outcome, per_second, tile, tiles};
+use super::parts::{look, moment, name, outcome, per_second, tile, tiles};
 use super::query::{Query, link};
 use super::{Page, Shared, chart, layout};
 use crate::server::ring::{self, Moment};
@@ -9,10 +9,11 @@ use crate::text::{grouped, span};
 use crate::watch::micros;
 use axum::extract::State;
 use maud::{Markup, html};
-use redis::{Value, pipe};
+use redis::{RedisResult, pipe};
+use zeitset_client::zrl;
 
 /// The maximum number of rows in the list of keys.
-const ROWS: usize = 50;
+const ROWS: u64 = 50;
 
 /// The maximum number of rows in the list of times at which units become available again.
 const MOMENTS: usize = 100;
@@ -26,16 +27,16 @@ const CHARTS: &[chart::Chart] = &[chart::Chart {
 pub async fn page(State(app): Shared, query: Query) -> Page {
     let key = query.get("key").unwrap_or_default();
     let mut pipe = pipe();
-    pipe.cmd("TIME").cmd("ZRL.TOP").arg("COUNT").arg(ROWS);
+    pipe.cmd("TIME").add_command(zrl::top().count(ROWS).into());
     if !key.is_empty() {
-        pipe.cmd("ZRL.INFO").arg(key);
+        pipe.add_command(zrl::info(key).into());
     }
     let mut replies = app.server.ask(pipe).await?.into_iter();
     let now_ms = micros(&replies.next().expect("TIME")?) / 1000;
-    let top = replies.next().expect("ZRL.TOP").map(|top| Denied::read(&top));
-    let info = replies.next().map(outcome);
+    let top: RedisResult<Vec<Denied>> = reply::read(replies.next().expect("ZRL.TOP"));
+    let info = replies.next().map(outcome::<zrl::Info>);
     let moments = match &info {
-        Some(Ok(info)) if field(info, "algorithm") == "sliding" => {
+        Some(Ok(info)) if info.algorithm == "sliding" => {
             Some(ring::moments(&app.server, key, now_ms, MOMENTS as u64).await)
         }
         _ => None,
@@ -90,23 +91,19 @@ fn table(top: &[Denied], now_ms: u64) -> Markup {
         thead { tr { th { "Key" } th.number { "Denied" } th { "Counted since" } } }
         tbody { @for denied in top { tr {
             td { a href=(link("limits", &[("key", &denied.key)])) { (name(&denied.key)) } }
-            td.number { @if denied.error > 0 { (grouped(denied.count - denied.error)) "–" } (grouped(denied.count)) }
+            td.number { @if denied.error > 0 { (grouped(denied.denied - denied.error)) "–" } (grouped(denied.denied)) }
             td { (moment(denied.since_ms, now_ms)) }
         } } }
     } } }
 }
 
-fn number(info: &Value, field: &str) -> Option<u64> {
-    reply::pairs(info).iter().find(|(name, _)| name == field).and_then(|(_, value)| reply::count(value))
-}
-
 /// Draws a chart of the units in use. The chart begins now, and ends when all units are available again. It assumes
 /// that no call takes more units.
-fn in_use(info: &Value, moments: &[Moment], now_ms: u64) -> Markup {
-    let Some(end_ms) = number(info, "all_available_ms").filter(|end_ms| *end_ms > now_ms) else { return html! {} };
-    let units = number(info, "units").unwrap_or_default() as f64;
+fn in_use(info: &zrl::Info, moments: &[Moment], now_ms: u64) -> Markup {
+    let Some(end_ms) = info.all_available_ms.filter(|end_ms| *end_ms > now_ms) else { return html! {} };
+    let units = info.units.unwrap_or_default() as f64;
     let at_once = [Moment { at_ms: end_ms, units: units as u64 }];
-    let moments = if field(info, "algorithm") == "fixed" { &at_once } else { moments };
+    let moments = if info.algorithm == "fixed" { &at_once } else { moments };
     // The units of a LEAKY limit become available gradually. The chart treats the units of slots that were not read in
     // the same way.
     let rest = (units - moments.iter().map(|moment| moment.units as f64).sum::<f64>()).max(0.0);
@@ -123,26 +120,25 @@ fn in_use(info: &Value, moments: &[Moment], now_ms: u64) -> Markup {
     html! { div.charts { (chart::plot("Units in use, if no more are taken", chart::Unit::Number, &[line], ["now", &end])) } }
 }
 
-fn limit(key: &[u8], info: &Value, now_ms: u64) -> Markup {
+fn limit(key: &[u8], info: &zrl::Info, now_ms: u64) -> Markup {
     html! {
         h3 { (name(key)) }
         dl.settings {
-            div { dt { "Algorithm" } dd { (field(info, "algorithm")) } }
-            div { dt { "Units in use" } dd { (field(info, "units")) } }
-            div { dt { "Slots" } dd { (field(info, "slots")) } }
-            @for (field, title) in [("next_available_ms", "Next unit available"), ("all_available_ms", "All units available")] {
-                div { dt { (title) } dd { @if let Some(ms) = number(info, field) { (moment(ms, now_ms)) } @else { "–" } } }
+            div { dt { "Algorithm" } dd { (info.algorithm) } }
+            div { dt { "Units in use" } dd { @if let Some(units) = info.units { (units) } @else { "none" } } }
+            div { dt { "Slots" } dd { (info.slots) } }
+            @for (ms, title) in [(info.next_available_ms, "Next unit available"), (info.all_available_ms, "All units available")] {
+                div { dt { (title) } dd { @if let Some(ms) = ms { (moment(ms, now_ms)) } @else { "–" } } }
             }
         }
     }
 }
 
 /// Shows when units become available again, soonest first.
-fn table_of_moments(info: &Value, moments: &[Moment], now_ms: u64) -> Markup {
-    let slots = field(info, "slots").parse().unwrap_or(moments.len());
+fn table_of_moments(info: &zrl::Info, moments: &[Moment], now_ms: u64) -> Markup {
     html! {
         @if !moments.is_empty() {
-            @if slots > moments.len() { p.quiet { "The latest " (moments.len()) " of " (grouped(slots as u64)) " slots" } }
+            @if info.slots > moments.len() as u64 { p.quiet { "The latest " (moments.len()) " of " (grouped(info.slots)) " slots" } }
             div.scroll { table {
                 thead { tr { th { "Available again" } th.number { "Units" } } }
                 tbody { @for one in moments { tr {

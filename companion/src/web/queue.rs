@@ -13,6 +13,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use maud::{Markup, html};
 use redis::{RedisResult, Value, pipe};
+use zeitset_client::zq;
 
 /// Jobs or groups per page.
 pub const ROWS: usize = 25;
@@ -137,14 +138,9 @@ async fn figures(server: &Server, key: &[u8]) -> Result<(u64, bool, Queue, u64),
 /// Returns at most `most` jobs in one state, in the order of ZQ.PEEK. The payloads are left out. If `after` is not
 /// empty, returns only jobs that follow the job `after`.
 pub async fn peek(server: &Server, key: &[u8], state: JobState, most: usize, after: &[u8]) -> RedisResult<Vec<Job>> {
-    let count = most.to_string();
-    let mut words: Vec<&[u8]> =
-        vec![b"ZQ.PEEK", key, state.name().as_bytes(), b"COUNT", count.as_bytes(), b"NOPAYLOAD"];
-    if !after.is_empty() {
-        words.extend([b"AFTER", after]);
-    }
-    let listed = server.one(&words).await?;
-    Ok(reply::array(&listed).iter().filter_map(|job| Job::listed(state, job)).collect())
+    let peek = zq::peek(key, state.name()).count(most as u64).no_payload().reply_as::<Vec<_>>();
+    let listed = server.call(if after.is_empty() { peek } else { peek.after(after) }).await?;
+    Ok(listed.into_iter().map(|job| Job::listed(state, job)).collect())
 }
 
 /// Returns a page of jobs, and whether it is the first page. If the job `after` is no longer in this state, returns the

@@ -3,12 +3,13 @@
 use super::parts::{look, name, outcome, per_second, tile, tiles};
 use super::query::Query;
 use super::{Page, Shared, chart, layout};
-use crate::server::reply;
+use crate::server::Key;
 use crate::text::{grouped, span};
 use crate::watch::WORRYING_LAG_MS;
 use axum::extract::State;
 use maud::{Markup, html};
-use redis::{Value, pipe};
+use redis::pipe;
+use zeitset_client::zexp::{self, Ttl, WithTtl};
 
 const ROWS: usize = 25;
 
@@ -21,10 +22,12 @@ pub async fn page(State(app): Shared, query: Query) -> Page {
     let key = query.get("key").unwrap_or_default();
     let mut pipe = pipe();
     if !key.is_empty() {
-        pipe.cmd("ZEXP.CARD").arg(key);
-        pipe.cmd("ZEXP.MEMBERS").arg(key).arg("LIMIT").arg(0).arg(ROWS).arg("WITHPTTL");
+        pipe.add_command(zexp::card(key).into());
+        pipe.add_command(zexp::members(key).limit(0, ROWS as i64).with_ttl().into());
     }
-    let replies: Vec<_> = app.server.ask(pipe).await?.into_iter().map(outcome).collect();
+    let mut replies = app.server.ask(pipe).await?.into_iter();
+    let both = |(card, members)| Ok::<_, Markup>((outcome(card)?, outcome(members)?));
+    let found = replies.next().zip(replies.next()).map(both);
     let seen = app.seen.read().await;
     let (watch, info) = (&seen.watch, &seen.watch.now.info);
     let lag = info.count("zeitset_sweep_lag_ms");
@@ -44,10 +47,10 @@ pub async fn page(State(app): Shared, query: Query) -> Page {
         section {
             h2 { "Look at one set" }
             (look("sets", "Key", key, html! {}))
-            @if let [card, members] = replies.as_slice() { div #set data-live {
-                @match (card, members) {
-                    (Ok(card), Ok(members)) => (set(key, card, members)),
-                    (Err(why), _) | (_, Err(why)) => (why),
+            @if let Some(found) = &found { div #set data-live {
+                @match found {
+                    Ok((live, WithTtl(members))) => (set(key, *live, members)),
+                    Err(why) => (why),
                 }
             } }
         }
@@ -56,17 +59,15 @@ pub async fn page(State(app): Shared, query: Query) -> Page {
     Ok(layout::page(&app, "sets", "Sets", body).await)
 }
 
-fn set(key: &[u8], card: &Value, members: &Value) -> Markup {
-    let live = reply::count(card).unwrap_or_default();
-    let members = reply::array(members);
+fn set(key: &[u8], live: u64, members: &[(Key, Ttl)]) -> Markup {
     html! {
         h3 { (name(key)) " " span.badge { (grouped(live)) " live" } }
         @if live == 0 { p.quiet { "No live member: the set is empty, or there is no such key." } } @else {
             div.scroll { table {
                 thead { tr { th { "Member, soonest first" } th.number { "Expires in" } } }
-                tbody { @for pair in members.chunks_exact(2) { tr {
-                    td { (name(reply::bytes(&pair[0]).unwrap_or_default())) }
-                    td.number { @match reply::count(&pair[1]) { Some(ms) => (span(ms)), None => "never" } }
+                tbody { @for (member, ttl) in members { tr {
+                    td { (name(member)) }
+                    td.number { @match ttl { Ttl::Remaining(left) => (span(left.as_millis() as u64)), _ => "never" } }
                 } } }
             } }
             @if live as usize > ROWS { p.quiet { "and " (grouped(live - ROWS as u64)) " more" } }

@@ -4,8 +4,7 @@
 //! expire.
 //!
 //! If no key has a due job, the reply is empty. With BLOCK, the client waits instead. If other clients already wait for
-//! a key, a client with BLOCK waits behind them, even if a job is due now. A claim also drops a bounded number of
-//! expired jobs.
+//! a key, a client with BLOCK waits behind them, even if a job is due now.
 
 use super::after;
 use crate::args::{Args, once};
@@ -60,7 +59,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>], client: CallingClien
     after(now, timeout.unwrap_or(0))?;
     let blocking = timeout.and_then(|timeout| Some((client.blockable(ctx)?, timeout)));
 
-    // A claim that gets no job may drop expired jobs. After that, the command must not return an error. The first key
+    // A claim that gets no job may change units of RATE. After that, the command must not return an error. The first key
     // needs no extra check: nothing has changed before it.
     for &key in &keys[1..] {
         let _ = OpenQueue::<Writing>::open(ctx, key)?;

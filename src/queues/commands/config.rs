@@ -19,7 +19,7 @@ use crate::server::{Context, Str};
 pub const SPEC: Spec = Spec {
     name: c"ZQ.CONFIG",
     summary: c"Sets or returns the settings of a queue.",
-    complexity: c"O(1); O(N) with N the number of jobs of the queue when AGING or ORDERED changes; O(G) with G the number of groups with jobs when GROUPCONCURRENCY or GROUPRATE changes; O(M*log(N)) with M the number of claimed jobs when BACKOFF or JITTER changes",
+    complexity: c"O(1); O(N) with N the number of jobs of the queue when AGING or ORDERED changes; O(G) with G the number of groups with jobs when GROUPCONCURRENCY or GROUPRATE changes",
     since: c"0.1.0",
     // The command does not have the flag deny-oom, so operators can read the settings and pause a queue even if memory
     // is short. In this case, `run` refuses only to create a queue.

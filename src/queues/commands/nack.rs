@@ -2,7 +2,7 @@
 //!
 //! Returns a job to its queue. The job is due after DELAY, at AT, or by default after the queue's BACKOFF. With DEAD,
 //! the job becomes a dead letter instead. After its last attempt, a recurring job waits for its next occurrence, and
-//! any other job becomes a dead letter. With FREE, the attempt does not count. HOLD also holds the job's group for
+//! any other job becomes a dead letter. With FREE, the attempt does not count. HOLD also holds the group that the job had for
 //! `duration`, unless the group is already held for longer. ERROR is stored with the job.
 
 use super::after;
@@ -61,9 +61,10 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let fate = fate.unwrap_or(Nack::Default);
     let options = NackOptions { is_free, error: error.unwrap_or_default() };
     let given = OpenQueue::edit(ctx, key, now, |queue, effects| {
+        let hold = hold.map(|until| (queue.group_of(id), until));
         let given = effects.add_if_some(queue.nack(now, id, token, fate, options));
-        if let Some(until) = hold.filter(|_| given) {
-            queue.hold_group_of(now, id, until, |effect| effects.add(effect));
+        if let Some((group, until)) = hold.filter(|_| given) {
+            effects.add_if_some(queue.hold_longer(now, &group, until));
         }
         given
     })?;

@@ -1,9 +1,8 @@
 //! ZQ.CLAIM takes ready jobs in serving order, and gives each a lease and a token.
 
 use super::effect::{Change, Effect, JobChange};
-use super::expiry::DROPPED_BY_CLAIM;
 use super::job::MAX_WORKER;
-use super::node::{Roots, State};
+use super::node::{JobNode, Roots, State, TreeId};
 use super::query::{better, parts};
 use super::{MAX_COUNT, MAX_NOW, MAX_TIME, Micros, Millis, Queue, Settings};
 use crate::base::chunks::NIL;
@@ -25,9 +24,8 @@ impl Queue {
     /// microseconds, and `now` is this time in milliseconds. `worker` is the worker's name, or empty. `sink` gets the
     /// effects. O(log n) per job.
     ///
-    /// A claim also drops expired jobs that would be served first, at most [`DROPPED_BY_CLAIM`]. If the clock was set
-    /// back, a claim ensures that all units of RATE become available again within one window. So a claim that gets no
-    /// job can have effects.
+    /// If the clock was set back, a claim ensures that all units of RATE become available again within one window. So a
+    /// claim that gets no job can have effects.
     ///
     /// # Tokens
     ///
@@ -58,29 +56,16 @@ impl Queue {
         let now = (clock / 1000).min(MAX_NOW);
         let deadline = deadline.clamp(now + 1, MAX_TIME);
         let mut slots = Vec::new();
-        // When the claim drops a job, another job moves to the free slot. So if some jobs have expired, the claim
-        // stores the IDs of claimed jobs instead of their slots.
-        let (has_expired, mut ids) = (self.has_expired(now), Vec::<Box<[u8]>>::new());
-        let (most, mut to_drop) = (self.free(now), DROPPED_BY_CLAIM);
-        if most > 0 {
-            self.drop_first(now, &mut to_drop, &mut sink);
-        }
-        for _ in 0..most.min(count) {
-            self.drop_first(now, &mut to_drop, &mut sink);
+        for _ in 0..self.free(now).min(count) {
             // A job with a new lease is not ready, so the loop does not meet a job twice.
             let slot = self.settle_best_ready(now, &mut sink);
-            if slot == NIL || has_expired && self.is_expired(slot, now) {
+            if slot == NIL {
                 break;
             }
             let token = self.next_token(clock);
             self.carry_out(slot, now, JobChange::Claim { token, deadline, worker }, &mut sink);
-            if has_expired {
-                ids.push(self.jobs[slot].id().into());
-            } else {
-                slots.push(slot);
-            }
+            slots.push(slot);
         }
-        slots.extend(ids.iter().filter_map(|id| self.slot_of(id)));
         if self.has_late_units(now) {
             self.settle(now);
             sink(&Effect { at: now, change: Change::SettleRates });
@@ -113,12 +98,10 @@ impl Queue {
         leases.min(units).min(MAX_COUNT - self.last_token)
     }
 
-    /// Whether a claim must run at `now` even if it gets no job. Without this claim, later claims would get their jobs
-    /// too late. The claim must run if it would drop expired jobs, or if a unit of RATE or GROUPRATE stays taken for
-    /// longer than one window from `now`. The claim limits this time to one window. O(log n).
+    /// Whether a claim must run at `now` even if it gets no job: a unit of RATE or GROUPRATE stays taken for longer than
+    /// one window from `now`. The claim limits this time to one window. O(1).
     pub fn needs_settling(&self, now: Millis) -> bool {
-        let now = now.min(MAX_NOW);
-        self.next_opening(now) == Some(now) && self.is_next_expired(now) || self.has_late_units(now)
+        self.has_late_units(now.min(MAX_NOW))
     }
 
     /// Whether a unit of RATE or GROUPRATE stays taken for longer than one window from `now`. O(1).
@@ -138,7 +121,7 @@ impl Queue {
         self.settle_groups(at)
     }
 
-    /// Returns the ready job to serve first, or `NIL`. Skips groups that allow no claim at `now`.
+    /// Returns the ready job to serve first, or `NIL`. Skips expired jobs, and groups that allow no claim at `now`.
     pub(super) fn best_ready(&self, now: Millis) -> u32 {
         match &self.groups {
             None => self.best_of(&self.roots, now),
@@ -158,11 +141,26 @@ impl Queue {
         }
     }
 
-    /// Returns the first ready job of one group in serving order, or `NIL`.
+    /// Returns the first ready job of one group in serving order, or `NIL`. Skips expired jobs.
     pub(super) fn best_of(&self, roots: &Roots, now: Millis) -> u32 {
         let order = self.order();
         let bests = parts(State::Ready).iter().filter_map(|&(id, part)| self.tree(roots, id).best(part, now, order));
-        bests.reduce(|a, b| better(order, a, b)).map_or(NIL, |(_, slot)| slot)
+        let best = bests.reduce(|a, b| better(order, a, b));
+        let best = if roots.have_ttl() { self.best_among_ttl(roots, &TreeId::OF_TTL, now, now, best) } else { best };
+        best.map_or(NIL, |(_, slot)| slot)
+    }
+
+    /// Of `found` and the best jobs of `trees` ([`best_with_ttl`](Self::best_with_ttl)), returns the one to serve first.
+    pub(super) fn best_among_ttl<'a>(
+        &'a self,
+        roots: &Roots,
+        trees: &[TreeId],
+        now: Millis,
+        due: Millis,
+        found: Option<(&'a JobNode, u32)>,
+    ) -> Option<(&'a JobNode, u32)> {
+        let with_ttl = trees.iter().filter_map(|&id| self.best_with_ttl(roots[id], now, due));
+        found.into_iter().chain(with_ttl).reduce(|a, b| better(self.order(), a, b))
     }
 
     /// Returns the next token. If `clock` is above `MAX_COUNT / 2`, uses `MAX_COUNT / 2` instead. So even a wrong clock

@@ -13,6 +13,7 @@ use super::field::{ensure, present, read_fields, read_values, write_fields, writ
 use super::ids::AutoId;
 use super::job::{Extras, Job, NewJob, Record};
 use super::node::{State, TreeId};
+use super::query::Part;
 use super::rate::Taken;
 use super::settings::Settings;
 use super::stats::Counters;
@@ -21,7 +22,8 @@ use crate::base::stream::{DecodeError, Reader, Writer};
 use std::collections::HashMap;
 
 /// The first number of a stored queue: its version. Zeitset before 0.3 wrote versions 1 to 3, which are rejected. 0.3
-/// wrote version 4, which has no `PROGRESS` and no `DECLARATION`.
+/// wrote version 4, which has no `BACKOFF`, `PROGRESS` and `DECLARATION`. A queue without them still has this version, so
+/// 0.3 reads it.
 const VERSION: u64 = 5;
 const OLDEST_VERSION: u64 = 4;
 
@@ -29,19 +31,27 @@ const OLDEST_VERSION: u64 = 4;
 const END: u64 = 0;
 
 /// The first number of a job is a bit mask. Its two lowest bits are the state. Then comes a bit for each of
-/// [`Record::FIELDS`], and then the bits `WORKER`, `ERROR`, `GROUP`, `FOLLOWER`, `PROGRESS` and `DECLARATION`.
+/// [`Record::FIELDS`], and then the bits `WORKER`, `ERROR`, `GROUP`, `FOLLOWER`, `BACKOFF`, `PROGRESS` and
+/// `DECLARATION`.
 const STATE_BITS: usize = 2;
 const WORKER: u64 = 1 << (STATE_BITS + Record::FIELDS.len());
 const ERROR: u64 = 2 * WORKER;
 const GROUP: u64 = 2 * ERROR;
 const FOLLOWER: u64 = 2 * GROUP;
-const PROGRESS: u64 = 2 * FOLLOWER;
+const BACKOFF: u64 = 2 * FOLLOWER;
+const PROGRESS: u64 = 2 * BACKOFF;
 const DECLARATION: u64 = 2 * PROGRESS;
 
 impl Queue {
     /// Writes the stored form. O(n), with few allocations.
     pub fn encode(&self, to: &mut impl Writer) {
-        to.number(VERSION);
+        let with_attempts = [TreeId::Claimed, TreeId::ClaimedBackoff].into_iter().flat_map(|id| self.trees(None, id));
+        let mut claimed =
+            with_attempts.flat_map(|tree| tree.list(Part::All, 0, None)).map(|(_, slot)| &self.jobs[slot]);
+        let has_backoff = claimed.any(|job| job.backoff() != self.backoff_as_set(job));
+        let has_progress = || self.extras.values().any(|extras| !extras.extras().progress.is_empty());
+        let is_new = has_backoff || !self.declarations.is_empty() || has_progress();
+        to.number(if is_new { VERSION } else { OLDEST_VERSION });
         write_fields(Settings::FIELDS, &self.settings, to);
         for number in [self.last_token, self.last_id.ms, self.last_id.seq, self.next_seq] {
             to.number(number);
@@ -131,18 +141,23 @@ impl Queue {
             && record.recurrence.is_none_or(|r| (1..=MAX_TIME).contains(&r.period) && r.anchor <= MAX_TIME)
             && record.created <= MAX_TIME
             && record.ttl.is_none_or(|it| [it.ttl, it.expires].iter().all(|ms| (1..=MAX_TIME).contains(ms)))
+            && record.backoff.is_none_or(|backoff| backoff <= MAX_TIME)
             && record.extras.possible()
             && self.has_room()
             && self.slot_of(record.id).is_none();
-        let job = Job::of(record);
+        let mut job = Job::of(record);
+        if record.backoff.is_none() && record.state == State::Claimed && !job.exhausted() {
+            job.set_backoff(self.settings.jittered_backoff(job.attempts, job.token));
+        }
         // A waiting job must have an attempt left. A claimed job must have had an attempt.
         let (tree, counts) = match record.state {
             State::Ready => (TreeId::Ready, !job.exhausted()),
             State::Delayed => (job.delayed_tree(record.time), !job.exhausted()),
-            State::Claimed => (job.claimed_tree(&self.settings), job.attempts > 0 && job.token > 0),
+            State::Claimed => (job.claimed_tree(), job.attempts > 0 && job.token > 0),
             State::Dead => (TreeId::Dead, job.token == 0),
         };
-        let possible = possible && counts;
+        let may_wait = record.state == State::Claimed && !job.exhausted();
+        let possible = possible && counts && (may_wait || job.backoff() == 0);
         if possible {
             let slot = self.insert(job, record.group, tree);
             let extras = record.extras;
@@ -224,6 +239,7 @@ fn write_record(
         (!error.is_empty(), ERROR),
         (group.is_some(), GROUP),
         (follower.is_some(), FOLLOWER),
+        (job.backoff.is_some(), BACKOFF),
         (!progress.is_empty(), PROGRESS),
         (declaration.is_some(), DECLARATION),
     ];
@@ -237,6 +253,9 @@ fn write_record(
     [worker, error].into_iter().filter(|words| !words.is_empty()).for_each(|words| to.bytes(words));
     if let Some(group) = group {
         to.number(group);
+    }
+    if let Some(backoff) = job.backoff {
+        to.number(backoff);
     }
     if let Some(follower) = follower {
         write_push(&follower, to);
@@ -312,6 +331,9 @@ fn read_job<R: Reader>(
         let number = usize::try_from(from.number()?).unwrap_or(usize::MAX);
         job.group = groups.get(number).map_or(b"", |(name, _)| name.as_ref());
         ensure(!job.group.is_empty(), "job of an unknown group")?;
+    }
+    if first & BACKOFF != 0 {
+        job.backoff = Some(from.number()?);
     }
     ensure(job.seq < totals.next_seq, "push number ahead of count")?;
     ensure(job.token <= totals.last_token, "token ahead of count")?;

@@ -9,7 +9,7 @@
 
 use super::effect::{Change, Effect};
 use super::followers::Follower;
-use super::job::{NewJob, Recurrence, Timing, Ttl};
+use super::job::{NewJob, Recurrence, Ttl};
 use super::node::{State, TreeId};
 use super::{Full, MAX_NOW, Millis, Push, Queue};
 
@@ -186,7 +186,8 @@ impl Queue {
         if job.exhausted() {
             job.attempts = job.max_attempts - 1;
         }
-        job.timing = Timing::boxed(Some(Recurrence { period, anchor }), ttl);
+        job.set_recurrence(Recurrence { period, anchor });
+        job.set_ttl(ttl);
         self.owned_bytes += job.owned_bytes();
         if is_moved {
             self.join_group(slot, new.group);

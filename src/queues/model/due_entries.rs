@@ -1,8 +1,9 @@
-//! Claimed jobs that are not due at once when their lease expires.
+//! Second entries of jobs: of claimed jobs that are not due at once when their lease expires, and of jobs with a TTL
+//! ([`super::expiry`]).
 //!
 //! A job in [`TreeId::ClaimedBackoff`] waits for BACKOFF after its lease. A job in [`TreeId::ClaimedRecurring`] waits
-//! for its next occurrence. The time at which these jobs are due again follows from the job and the settings
-//! ([`Job::back_at`]). So no effect is needed when the lease expires.
+//! for its next occurrence. The time at which these jobs are due again follows from the job alone
+//! ([`Job::back_at`]): the claim stores how long the job waits for BACKOFF. So no effect is needed when the lease expires.
 //!
 //! Like all trees of claimed jobs, these two trees are ordered by deadline. But BACKOFF and JITTER can change the order
 //! in which jobs are due again. So each job in the two trees also has an entry, a [`DueEntry`], in a second tree
@@ -12,32 +13,32 @@
 use super::groups::root_mut;
 use super::items::DueEntry;
 use super::job::Job;
-use super::node::{JobNode, TreeId};
-use super::tree::{self, ServingOrder};
-use super::{Millis, Queue, Settings};
+use super::node::{HAS_TTL, JobNode, TreeId};
+use super::tree::{self, Item, ServingOrder};
+use super::{Millis, Queue};
 use crate::base::chunks::{Chunks, NIL};
 use crate::base::time;
 
 impl Queue {
-    /// Adds a job's [`DueEntry`] entries. Does nothing if the job's tree has no [second tree](TreeId::second). Must be
-    /// called after the job entered its own tree.
+    /// Adds a job's [`DueEntry`] entries. Must be called after the job entered its own tree.
     pub(super) fn link_due_entry(&mut self, slot: u32) {
-        let job = &self.jobs[slot];
-        let Some(tree) = job.node.tree.second() else { return };
-        let (time, deadline) = (job.back_at(&self.settings), job.node.time);
-        let node = JobNode { tree, ..JobNode::new((time, job.node.priority, job.node.seq)) };
-        for &of_all_groups in self.entries(slot) {
-            let node = node.clone();
-            let entry =
-                self.due_entries.push(DueEntry { node, deadline, first_deadline: deadline, job: slot, of_all_groups });
+        if !self.has_entries(slot) {
+            return;
+        }
+        for (tree, of_all_groups) in self.entries(slot) {
+            let entry = self.due_entry(slot, tree, of_all_groups);
+            let entry = self.due_entries.push(entry);
             self.change_due_entry_tree(entry, |due_entries, root, order| tree::insert(due_entries, root, entry, order));
         }
     }
 
-    /// Removes a job's [`DueEntry`] entries. Must be called before the job is removed from its tree of claimed jobs.
+    /// Removes a job's [`DueEntry`] entries. Must be called before the job is removed from its own tree.
     pub(super) fn unlink_due_entry(&mut self, slot: u32) {
-        for &of_all_groups in self.entries(slot) {
-            let entry = self.find_due_entry(slot, of_all_groups);
+        if !self.has_entries(slot) {
+            return;
+        }
+        for (tree, of_all_groups) in self.entries(slot) {
+            let entry = self.find_due_entry(slot, tree, of_all_groups);
             self.change_due_entry_tree(entry, |due_entries, root, order| tree::remove(due_entries, root, entry, order));
             if let Some(from) = self.due_entries.remove(entry) {
                 self.change_due_entry_tree(entry, |due_entries, root, _| {
@@ -49,28 +50,45 @@ impl Queue {
 
     /// Updates a job's [`DueEntry`] entries after the job has moved to `slot`.
     pub(super) fn renumber_due_entries(&mut self, slot: u32) {
-        for &of_all_groups in self.entries(slot) {
-            let entry = self.find_due_entry(slot, of_all_groups);
+        if !self.has_entries(slot) {
+            return;
+        }
+        for (tree, of_all_groups) in self.entries(slot) {
+            let entry = self.find_due_entry(slot, tree, of_all_groups);
             self.due_entries[entry].job = slot;
         }
     }
 
-    /// Returns a list with one element for each [`DueEntry`] that a job needs. The element is the entry's value of
-    /// [`DueEntry::of_all_groups`].
-    fn entries(&self, slot: u32) -> &'static [bool] {
-        let job = &self.jobs[slot];
-        match (job.node.tree.second(), job.member()) {
-            (None, _) => &[],
-            (Some(_), NIL) => &[false],
-            (Some(_), _) => &[false, true],
-        }
+    fn has_entries(&self, slot: u32) -> bool {
+        let node = &self.jobs[slot].node;
+        !node.is_candidate() || node.tree.second().is_some()
     }
 
-    fn find_due_entry(&mut self, slot: u32, of_all_groups: bool) -> u32 {
+    /// Lists the [`DueEntry`] entries that a job needs: the tree of each, and [`DueEntry::of_all_groups`].
+    pub(super) fn entries(&self, slot: u32) -> impl Iterator<Item = (TreeId, bool)> + use<> {
         let job = &self.jobs[slot];
-        let tree = job.node.tree.second().unwrap_or(TreeId::BackoffDue);
-        let member = (!of_all_groups).then_some(job.member());
-        let wanted = (job.back_at(&self.settings), job.node.priority, job.node.seq);
+        let tree = job.node.tree;
+        let second = tree.second().map(|tree| (tree, false));
+        let of_all_groups = tree.second().filter(|_| job.member() != NIL).map(|tree| (tree, true));
+        let of_ttl = if job.node.is_candidate() { None } else { tree.of_ttl().map(|tree| (tree, false)) };
+        [second, of_all_groups, of_ttl].into_iter().flatten()
+    }
+
+    fn due_entry(&self, slot: u32, tree: TreeId, of_all_groups: bool) -> DueEntry {
+        let job = &self.jobs[slot];
+        let is_of_ttl = TreeId::OF_TTL.contains(&tree);
+        let due = job.back_at();
+        let mut node = JobNode { tree, ..JobNode::new((due, job.node.priority, job.node.seq)) };
+        let end = if is_of_ttl { self.end_of_ttl(slot) } else { job.node.time };
+        if !is_of_ttl {
+            node.high[2] = job.node.high[2] & HAS_TTL;
+        }
+        DueEntry { node, end, bound: end, job: slot, of_all_groups }
+    }
+
+    fn find_due_entry(&mut self, slot: u32, tree: TreeId, of_all_groups: bool) -> u32 {
+        let wanted = self.due_entry(slot, tree, of_all_groups).key();
+        let member = (!of_all_groups).then_some(self.jobs[slot].member());
         let root = *root_mut(&mut self.roots, self.groups.as_deref_mut(), member, tree);
         tree::find(&self.due_entries, root, wanted)
     }
@@ -90,25 +108,22 @@ impl Queue {
 
     /// Returns the due time of a job at `now`. If the job's lease has expired, this is [`Job::back_at`].
     pub(super) fn due_of(&self, slot: u32, now: Millis) -> Millis {
-        self.jobs[slot].due(now, &self.settings)
+        self.jobs[slot].due(now)
     }
 }
 
 impl Job {
     /// See [`Queue::due_of`].
-    pub fn due(&self, now: Millis, settings: &Settings) -> Millis {
-        if self.is_lease_expired(now) { self.back_at(settings) } else { self.node.time }
+    pub fn due(&self, now: Millis) -> Millis {
+        if self.is_lease_expired(now) { self.back_at() } else { self.node.time }
     }
 
     /// Returns the time at which a claimed job is due again if no command changes it. A job in [`TreeId::ClaimedLast`]
     /// becomes a dead letter at this time.
-    pub fn back_at(&self, settings: &Settings) -> Millis {
+    pub fn back_at(&self) -> Millis {
         let deadline = self.node.time;
         match (self.node.tree, self.recurrence()) {
-            (TreeId::ClaimedBackoff, _) => {
-                let wait = settings.jittered_backoff(self.attempts, self.token);
-                time::after_at_most(deadline, wait)
-            }
+            (TreeId::ClaimedBackoff, _) => time::after_at_most(deadline, self.backoff()),
             (TreeId::ClaimedRecurring, Some(recurrence)) => recurrence.next(deadline),
             _ => deadline,
         }

@@ -1,8 +1,26 @@
-//! TTL: when a job expires, and how expired jobs are dropped.
+//! TTL: when a job expires, how a claim passes over expired jobs, and how they are dropped.
 //!
-//! A ready or delayed job expires when its TTL ends. A claim or the upkeep then drops the job. A recurring job is not
-//! removed, but waits for its next occurrence. Until a claim or the upkeep acts, the expired job still counts as ready
-//! or delayed. A claim drops only expired jobs that would be served first, at most [`DROPPED_BY_CLAIM`].
+//! A ready or delayed job expires when its TTL ends. The upkeep then drops the job. A recurring job is not removed, but
+//! waits for its next occurrence. Until the upkeep acts, the expired job still counts as ready or delayed, and PEEK
+//! lists it. But no claim gets the job, and it neither has a turn nor keeps an ORDERED group closed. If the clock steps
+//! back before the upkeep has dropped the job, the job has not expired, and a claim can get it again.
+//!
+//! # How a claim passes over expired jobs
+//!
+//! The trees of a group ([`TreeId::OF_JOBS`]) have all its jobs, but only those without a TTL are candidates: their
+//! serving order is stored. A job with a TTL is a candidate in a tree of its own ([`TreeId::OF_TTL`]):
+//!
+//! - A job in `Ready` is due whatever the clock says. `ReadyTtl` is ordered by the ends of the TTLs, so the jobs that
+//!   have not expired are the last ones of the tree. A claim finds the best of them in O(log n).
+//! - The other trees are ordered by due times, so the jobs that are due are the first ones of the tree. Each entry
+//!   stores the latest end of its subtree. A claim skips a subtree if this end has passed, or if the best job of the
+//!   subtree is not better than one it has found. This takes O(log n), unless expired jobs of a better priority are
+//!   between jobs that have not expired. Then it takes longer until the upkeep has dropped these jobs.
+//!
+//! A group stores a time before which no claim gets a job of it, and the latest end of its TTLs ([`super::groups`]).
+//! So a claim skips a group whose jobs have all expired, and looks into a group only if some of its jobs may have.
+//!
+//! # When the upkeep acts
 //!
 //! [`Queue::expiries`] contains the following jobs, each with the time at which the upkeep must act:
 //!
@@ -13,20 +31,19 @@
 
 use super::Full;
 use super::effect::{Effect, JobChange};
-use super::node::{State, TreeId};
+use super::items::DueEntry;
+use super::node::{JobNode, Roots, State, TreeId};
+use super::query::{Part, parts};
+use super::tree::{self, ServingOrder};
 use super::{MAX_NOW, Millis, NEVER, Queue};
-use crate::base::chunks::NIL;
+use crate::base::chunks::{Chunks, NIL};
 use crate::base::time;
-
-/// The maximum number of expired jobs that a claim drops. If the queue has a million jobs in 1,000 groups, dropping 32
-/// jobs takes about half a millisecond.
-pub(super) const DROPPED_BY_CLAIM: usize = 32;
 
 impl Queue {
     /// Whether the TTL of a waiting job (ready or delayed) has ended.
     pub(super) fn is_expired(&self, slot: u32, at: Millis) -> bool {
         let job = &self.jobs[slot];
-        job.expires(at, &self.settings).is_some_and(|expires| expires <= at)
+        job.expires(at).is_some_and(|expires| expires <= at)
             && matches!(self.state_of(slot, at), State::Ready | State::Delayed)
     }
 
@@ -39,7 +56,7 @@ impl Queue {
             (TreeId::ClaimedLast, _) if self.has_follower(slot) => time,
             (TreeId::ClaimedLast | TreeId::Dead, _) | (_, None) => NEVER,
             (TreeId::Claimed | TreeId::ClaimedBackoff, Some(ttl)) => ttl.expires.max(time),
-            (TreeId::ClaimedRecurring, Some(ttl)) => time::after_at_most(job.back_at(&self.settings), ttl.ttl),
+            (TreeId::ClaimedRecurring, Some(ttl)) => time::after_at_most(job.back_at(), ttl.ttl),
             (_, Some(ttl)) => ttl.expires,
         }
     }
@@ -76,26 +93,41 @@ impl Queue {
         self.expiries.first().map(|&(expiry, _)| expiry)
     }
 
-    pub(super) fn has_expired(&self, at: Millis) -> bool {
-        self.first_expiry().is_some_and(|first| first <= at)
-    }
-
-    /// Whether the next job to serve has expired. A claim must drop this job before it gets another one. O(log n).
-    pub fn is_next_expired(&self, now: Millis) -> bool {
-        let slot = if self.has_expired(now) { self.best_ready(now) } else { NIL };
-        slot != NIL && self.is_expired(slot, now)
-    }
-
-    /// Drops up to `left` expired jobs from the front of the serving order. Subtracts their number from `left`.
-    pub(super) fn drop_first(&mut self, at: Millis, left: &mut usize, sink: &mut impl FnMut(&Effect<'_>)) {
-        while *left > 0 && self.has_expired(at) {
-            let slot = self.best_ready(at);
-            if slot == NIL || !self.is_expired(slot, at) {
-                return;
-            }
-            self.expire(slot, at, sink);
-            *left -= 1;
+    /// Returns the end of the TTL of a job that a claim can get, now or later.
+    pub(super) fn end_of_ttl(&self, slot: u32) -> Millis {
+        let job = &self.jobs[slot];
+        let ttl = job.ttl().unwrap_or_default();
+        match job.node.tree {
+            TreeId::ClaimedRecurring => time::after_at_most(job.back_at(), ttl.ttl),
+            _ => ttl.expires,
         }
+    }
+
+    /// Returns the job of a tree of [`TreeId::OF_TTL`] to serve first, or `None`. Considers only jobs that have not
+    /// expired at `now`, and that are due at `due`.
+    pub(super) fn best_with_ttl(&self, root: u32, now: Millis, due: Millis) -> Option<(&JobNode, u32)> {
+        let (items, order) = (&self.due_entries, self.order());
+        let best = if root != NIL && items[root].node.tree == TreeId::ReadyTtl {
+            best_of_ready(items, root, now, order)
+        } else {
+            best_of_waiting(items, root, (now, due), order, NIL)
+        };
+        (best != NIL).then(|| (&items[best].node, items[best].job))
+    }
+
+    /// Returns the time from which on no claim gets a job of a group without a command, because all jobs that a claim
+    /// could get have expired. Returns [`NEVER`] if there is no such time.
+    pub(super) fn last_end(&self, roots: &Roots) -> Millis {
+        let has_candidate = |&(id, _): &(TreeId, Part)| self.tree(roots, id).best(Part::All, 0, self.order()).is_some();
+        if !roots.have_ttl() || parts(State::Ready).iter().any(has_candidate) {
+            return NEVER;
+        }
+        let ends = TreeId::OF_TTL.map(|id| match (id, roots[id]) {
+            (_, NIL) => 0,
+            (TreeId::ReadyTtl, root) => self.due_entries[tree::last(&self.due_entries, root)].end,
+            (_, root) => self.due_entries[root].bound,
+        });
+        ends.into_iter().max().unwrap_or(NEVER)
     }
 
     /// Drops expired jobs. If the lease of a job's last attempt has expired, and a push of the same ID with AGAIN waits
@@ -139,4 +171,46 @@ impl Queue {
         let next_due = self.jobs[slot].recurrence().and_then(|_| self.next_occurrence(slot, at));
         self.carry_out(slot, at, JobChange::Expire { next_due }, sink);
     }
+}
+
+fn best_of_ready(items: &Chunks<DueEntry>, mut root: u32, now: Millis, order: ServingOrder) -> u32 {
+    let mut best = NIL;
+    while root != NIL {
+        let DueEntry { ref node, end, .. } = items[root];
+        if end > now {
+            best = order.better(items, best, order.better(items, root, tree::best(items, node.links.right)));
+            root = node.links.left;
+        } else {
+            root = node.links.right;
+        }
+    }
+    best
+}
+
+/// Of `found` and the jobs in the subtree `root`, returns the one to serve first. Considers only jobs that have not
+/// expired at `now`, and that are due at `due`.
+fn best_of_waiting(
+    items: &Chunks<DueEntry>,
+    root: u32,
+    (now, due): (Millis, Millis),
+    order: ServingOrder,
+    found: u32,
+) -> u32 {
+    #[cfg(test)]
+    super::query::STEPS.set(super::query::STEPS.get() + 1);
+    let first = tree::best(items, root);
+    if root == NIL || items[root].bound <= now || order.better(items, found, first) == found {
+        return found;
+    }
+    let is_claimable = |it: &DueEntry| it.end > now && it.node.time <= due;
+    if is_claimable(&items[first]) {
+        return first;
+    }
+    let DueEntry { ref node, .. } = items[root];
+    let (left, right) = (node.links.left, if node.time <= due { node.links.right } else { NIL });
+    let found = if is_claimable(&items[root]) { order.better(items, found, root) } else { found };
+    let is_right_first =
+        order.better(items, tree::best(items, left), tree::best(items, right)) == tree::best(items, right);
+    let children = if is_right_first { [right, left] } else { [left, right] };
+    children.into_iter().fold(found, |found, child| best_of_waiting(items, child, (now, due), order, found))
 }

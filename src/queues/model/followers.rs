@@ -89,6 +89,7 @@ impl Queue {
     pub(super) fn take_on(&mut self, slot: u32) {
         if let Some(Follower { payload, rest, .. }) = self.drop_follower(slot) {
             self.forget_progress(slot);
+            self.count_replaced_push();
             self.renew_body(slot, rest.ttl.map(|ttl| Ttl::from(0, ttl)), &payload);
         }
     }

@@ -2,7 +2,7 @@
 //! times.
 
 use super::Millis;
-use super::node::{JobNode, Links};
+use super::node::{JobNode, Links, OrderKey, TreeId, key};
 use super::tree::{Item, Items};
 use crate::base::chunks::NIL;
 
@@ -31,14 +31,16 @@ impl Item for Member {
     }
 }
 
-/// A job's entry in a tree of [`TreeId::OF_DUE_ENTRIES`](super::node::TreeId::OF_DUE_ENTRIES), ordered by the time at which the job is due again
-/// ([`Job::back_at`](super::job::Job::back_at)).
+/// A job's entry in a tree of [`TreeId::OF_DUE_ENTRIES`]. The time of its node is the time at which the job is due
+/// (again): [`Job::back_at`](super::job::Job::back_at).
 #[derive(Clone, Debug)]
 pub(super) struct DueEntry {
     pub node: JobNode,
-    pub deadline: Millis,
-    /// The earliest deadline of the subtree. If it is in the future, a search for expired leases skips the subtree.
-    pub first_deadline: Millis,
+    /// The deadline of the job's lease. In a tree of [`TreeId::OF_TTL`], the end of the job's TTL.
+    pub end: Millis,
+    /// The earliest deadline of the subtree: if it is in the future, a search for expired leases skips the subtree. In
+    /// a tree of [`TreeId::OF_TTL`], the latest end: if it has passed, all jobs of the subtree have expired.
+    pub bound: Millis,
     pub job: u32,
     /// Whether the entry is in the tree that contains the jobs of all groups. If not, it is in the tree of the job's
     /// own group.
@@ -54,18 +56,25 @@ impl Item for DueEntry {
         &mut self.node
     }
 
+    fn key(&self) -> OrderKey {
+        let (due, priority, seq) = key(&self.node);
+        (if self.node.tree == TreeId::ReadyTtl { self.end } else { due }, priority, seq)
+    }
+
     fn job(&self, _number: u32) -> u32 {
         self.job
     }
 
     fn first_deadline(&self) -> Millis {
-        self.first_deadline
+        self.bound
     }
 
     fn gather(items: &mut impl Items<DueEntry>, root: u32) -> bool {
         let Links { left, right, .. } = items[root].node.links;
         let children = [left, right].into_iter().filter(|&child| child != NIL);
-        let first = children.map(|child| items[child].first_deadline).fold(items[root].deadline, Millis::min);
-        std::mem::replace(&mut items[root].first_deadline, first) != first
+        let is_of_ttl = TreeId::OF_TTL.contains(&items[root].node.tree);
+        let outer = if is_of_ttl { Millis::max } else { Millis::min };
+        let bound = children.map(|child| items[child].bound).fold(items[root].end, outer);
+        std::mem::replace(&mut items[root].bound, bound) != bound
     }
 }

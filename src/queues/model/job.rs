@@ -5,8 +5,7 @@
 
 use super::field::Field;
 use super::ids::AutoId;
-use super::node::{JobNode, State, TreeId};
-use super::settings::Settings;
+use super::node::{HAS_TTL, JobNode, State, TreeId};
 use super::tree::Item;
 use super::{ALLOCATION, MAX_TIME, Millis};
 use crate::base::chunks::NIL;
@@ -16,7 +15,7 @@ use crate::base::time;
 const HAS_EXTRAS: u8 = 0x80;
 /// A flag in the last byte of [`JobNode::high`]: the job has a group.
 const GROUPED: u8 = 0x40;
-const FLAGS: u8 = HAS_EXTRAS | GROUPED;
+const FLAGS: u8 = HAS_EXTRAS | GROUPED | HAS_TTL;
 
 /// EVERY: after an ACK, the job waits for its next run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -116,7 +115,7 @@ pub(super) struct Job {
     pub low: u32,
     /// The valid token. 0 if no token is valid.
     pub token: u64,
-    /// `None` if the job has neither EVERY nor TTL.
+    /// `None` if the job has neither EVERY nor TTL, and no claim with BACKOFF.
     pub timing: Option<Box<Timing>>,
     pub attempts: u32,
     /// The maximum number of attempts. 0: unlimited.
@@ -129,13 +128,9 @@ pub(super) struct Timing {
     pub recurrence: Recurrence,
     /// If the job has no TTL, `ttl` and `expires` are 0.
     pub ttl: Ttl,
-}
-
-impl Timing {
-    pub fn boxed(recurrence: Option<Recurrence>, ttl: Option<Ttl>) -> Option<Box<Timing>> {
-        let timing = Timing { recurrence: recurrence.unwrap_or_default(), ttl: ttl.unwrap_or_default() };
-        (timing != Timing::default()).then(|| Box::new(timing))
-    }
+    /// How long the job waits after its lease expires: BACKOFF with JITTER, as it was at the claim. 0 if the job is not
+    /// claimed.
+    pub backoff: Millis,
 }
 
 impl Item for Job {
@@ -196,11 +191,14 @@ impl Job {
             id_len: u32::try_from(record.id.len()).unwrap_or(u32::MAX),
             low: 0,
             token: record.token,
-            timing: Timing::boxed(record.recurrence, record.ttl),
+            timing: None,
             attempts: record.attempts,
             max_attempts: record.max_attempts,
         };
         job.set_flag(GROUPED, is_grouped);
+        job.change_timing(|timing| timing.recurrence = record.recurrence.unwrap_or_default());
+        job.set_ttl(record.ttl);
+        job.set_backoff(record.backoff.unwrap_or(0));
         job.set_created(record.created);
         job
     }
@@ -231,8 +229,32 @@ impl Job {
         Some(self.timing.as_ref()?.ttl).filter(|ttl| ttl.ttl > 0)
     }
 
+    fn change_timing(&mut self, change: impl FnOnce(&mut Timing)) {
+        let mut timing = self.timing.as_deref().copied().unwrap_or_default();
+        change(&mut timing);
+        match &mut self.timing {
+            _ if timing == Timing::default() => self.timing = None,
+            Some(old) => **old = timing,
+            None => self.timing = Some(Box::new(timing)),
+        }
+    }
+
+    /// See [`Timing::backoff`].
+    pub fn backoff(&self) -> Millis {
+        self.timing.as_ref().map_or(0, |timing| timing.backoff)
+    }
+
+    pub fn set_recurrence(&mut self, recurrence: Recurrence) {
+        self.change_timing(|timing| timing.recurrence = recurrence);
+    }
+
+    pub fn set_backoff(&mut self, backoff: Millis) {
+        self.change_timing(|timing| timing.backoff = backoff);
+    }
+
     pub fn set_ttl(&mut self, ttl: Option<Ttl>) {
-        self.timing = Timing::boxed(self.recurrence(), ttl);
+        self.change_timing(|timing| timing.ttl = ttl.unwrap_or_default());
+        self.set_flag(HAS_TTL, ttl.is_some());
     }
 
     /// Restarts the TTL at `due`. Does nothing if the job has no TTL.
@@ -244,9 +266,9 @@ impl Job {
 
     /// Returns the time at which the job's TTL ends. A recurring job that [has missed](Job::has_missed) a run gets a
     /// new TTL for its next run.
-    pub fn expires(&self, now: Millis, settings: &Settings) -> Option<Millis> {
+    pub fn expires(&self, now: Millis) -> Option<Millis> {
         let ttl = self.ttl()?;
-        let next = self.has_missed(now).then(|| Ttl::from(self.back_at(settings), ttl.ttl));
+        let next = self.has_missed(now).then(|| Ttl::from(self.back_at(), ttl.ttl));
         Some(next.unwrap_or(ttl).expires)
     }
 
@@ -293,11 +315,11 @@ impl Job {
     }
 
     /// Returns the tree that the job enters when a worker claims it.
-    pub fn claimed_tree(&self, settings: &Settings) -> TreeId {
+    pub fn claimed_tree(&self) -> TreeId {
         match (self.exhausted(), self.recurrence()) {
             (true, Some(_)) => TreeId::ClaimedRecurring,
             (true, None) => TreeId::ClaimedLast,
-            (false, _) if settings.backoff(self.attempts) > 0 => TreeId::ClaimedBackoff,
+            (false, _) if self.backoff() > 0 => TreeId::ClaimedBackoff,
             (false, _) => TreeId::Claimed,
         }
     }
@@ -314,11 +336,11 @@ impl Job {
         if is_occurrence && self.attempts == 0 { TreeId::Upcoming } else { TreeId::Delayed }
     }
 
-    pub fn state(&self, now: Millis, settings: &Settings) -> State {
+    pub fn state(&self, now: Millis) -> State {
         let (before, after) = self.node.tree.states();
         if now < self.node.time {
             before
-        } else if now < self.back_at(settings) {
+        } else if now < self.back_at() {
             State::Delayed
         } else {
             after
@@ -367,6 +389,8 @@ pub struct Record<'a> {
     /// The time of the push. 0: unknown.
     pub created: Millis,
     pub ttl: Option<Ttl>,
+    /// How long a claimed job waits after its lease expires. `None`: as long as the present settings say.
+    pub backoff: Option<Millis>,
     pub extras: Extras<'a>,
 }
 
@@ -402,6 +426,7 @@ impl<'a> Record<'a> {
             recurrence: None,
             created: 0,
             ttl: None,
+            backoff: None,
             extras: Extras::default(),
         }
     }

@@ -2,13 +2,12 @@
 //! token.
 
 use super::effect::{Change, Effect, JobChange};
-use super::node::{State, TreeId};
+use super::node::State;
 use super::settings::Settings;
 use super::{MAX_NOW, MAX_TIME, Millis, Queue};
 
 /// The maximum number of jobs or groups that a change of settings may update. That many updates take tens of
-/// milliseconds. A change of AGING or ORDERED updates all jobs. A change of BACKOFF or JITTER updates the claimed jobs
-/// that have attempts left. A change of GROUPCONCURRENCY or GROUPRATE updates all groups with jobs.
+/// milliseconds. A change of AGING or ORDERED updates all jobs. A change of GROUPCONCURRENCY or GROUPRATE updates all groups with jobs.
 pub const MAX_CONFIG_UPDATES: usize = 100_000;
 
 impl Queue {
@@ -82,15 +81,17 @@ impl Queue {
         Some((held != until).then_some(Effect { at: now.min(MAX_NOW), change }))
     }
 
-    /// NACK with HOLD: holds the job's group until `until`. If the group is already held for longer, that hold stays.
-    /// `sink` gets the effect.
-    pub fn hold_group_of(&mut self, now: Millis, id: &[u8], until: Millis, sink: impl FnOnce(&Effect<'_>)) {
-        let Some(slot) = self.slot_of(id) else { return };
-        let group: Box<[u8]> = self.group_name(&self.jobs[slot]).into();
-        let until = until.max(self.held_until(&group).unwrap_or(0));
-        if let Some(Some(effect)) = self.hold(now, &group, until) {
-            sink(&effect);
-        }
+    /// Returns the name of the job's group, for a NACK with HOLD. If a push with AGAIN takes the place of the job, the
+    /// ID may have another group after the NACK.
+    pub fn group_of(&self, id: &[u8]) -> Box<[u8]> {
+        self.slot_of(id).map_or(&b""[..], |slot| self.group_name(&self.jobs[slot])).into()
+    }
+
+    /// NACK with HOLD: holds a group until `until`. If the group is already held for longer, that hold stays. Returns
+    /// `None` if nothing changes.
+    pub fn hold_longer<'a>(&mut self, now: Millis, group: &'a [u8], until: Millis) -> Option<Effect<'a>> {
+        let until = until.max(self.held_until(group)?);
+        self.hold(now, group, until)?
     }
 
     /// Whether more than [`MAX_CONFIG_UPDATES`] jobs or groups would have to be updated if the queue got these
@@ -102,9 +103,6 @@ impl Queue {
             touched = self.len();
         } else if settings.of_groups() != old.of_groups() {
             touched = self.groups.as_ref().map_or(0, |groups| groups.with_jobs());
-        }
-        if settings.backoffs() != old.backoffs() {
-            touched += (self.count_all(TreeId::Claimed) + self.count_all(TreeId::ClaimedBackoff)) as usize;
         }
         touched > MAX_CONFIG_UPDATES
     }

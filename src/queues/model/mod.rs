@@ -58,9 +58,9 @@
 //!
 //! # Expired jobs, and pushes behind a claim
 //!
-//! If the TTL of a job has ended, a claim or the upkeep drops the job with an effect ([`expiry`]). Until then, the job
-//! still counts as ready or delayed. A push with AGAIN can wait behind a claim ([`followers`]). The effect that ends
-//! the claim makes this push a job. A declaration waits in the same way ([`declare`]).
+//! If the TTL of a job has ended, no claim gets the job, and the upkeep drops it with an effect ([`expiry`]). Until
+//! then, the job still counts as ready or delayed. A push with AGAIN can wait behind a claim ([`followers`]). The
+//! effect that ends the claim makes this push a job. A declaration waits in the same way ([`declare`]).
 //!
 //! # Times and limits
 //!
@@ -77,8 +77,8 @@
 //! | for | bytes |
 //! |---|---|
 //! | each job | a slot of 88, 10 in the index, and one allocation for ID and payload |
-//! | EVERY, TTL, or both | 32 in a second allocation |
-//! | a TTL | 24 in the set of jobs that expire |
+//! | EVERY, a TTL, or a claim with BACKOFF | 40 in a second allocation |
+//! | a TTL | 24 in the set of jobs that expire, 64 in a tree of jobs with a TTL |
 //! | a failure, a claim by a worker with a name, or PROGRESS | 70 and the texts |
 //! | a claimed job in `ClaimedBackoff` or `ClaimedRecurring` | 64, with a group 128 |
 //!

@@ -55,6 +55,13 @@ pub(super) enum TreeId {
     /// The second tree of the jobs in `ClaimedRecurring`, ordered by the time of their next occurrence
     /// ([`super::due_entries`]).
     RecurringDue = 9,
+    /// Has an entry for each job in `Ready` that has a TTL, ordered by the end of the TTL ([`super::expiry`]).
+    ReadyTtl = 10,
+    /// Has an entry for each job in `Delayed`, `Claimed` and `ClaimedBackoff` that has a TTL, ordered by the time at
+    /// which the job is due (again).
+    WaitingTtl = 11,
+    /// Does the same for jobs in `Upcoming` and `ClaimedRecurring`.
+    UpcomingTtl = 12,
 }
 
 impl TreeId {
@@ -68,7 +75,9 @@ impl TreeId {
         TreeId::ClaimedRecurring,
         TreeId::Upcoming,
     ];
-    pub const OF_DUE_ENTRIES: [TreeId; 2] = [TreeId::BackoffDue, TreeId::RecurringDue];
+    pub const OF_DUE_ENTRIES: [TreeId; 5] =
+        [TreeId::BackoffDue, TreeId::RecurringDue, TreeId::ReadyTtl, TreeId::WaitingTtl, TreeId::UpcomingTtl];
+    pub const OF_TTL: [TreeId; 3] = [TreeId::ReadyTtl, TreeId::WaitingTtl, TreeId::UpcomingTtl];
     pub const OF_LEASES: [TreeId; 4] =
         [TreeId::Claimed, TreeId::ClaimedLast, TreeId::ClaimedBackoff, TreeId::ClaimedRecurring];
 
@@ -77,10 +86,13 @@ impl TreeId {
     /// the job is delayed. The two times differ only in [`TreeId::ClaimedBackoff`] and [`TreeId::ClaimedRecurring`].
     pub fn states(self) -> (State, State) {
         match self {
-            TreeId::Ready => (State::Ready, State::Ready),
-            TreeId::Delayed | TreeId::Upcoming | TreeId::BackoffDue | TreeId::RecurringDue => {
-                (State::Delayed, State::Ready)
-            }
+            TreeId::Ready | TreeId::ReadyTtl => (State::Ready, State::Ready),
+            TreeId::Delayed
+            | TreeId::Upcoming
+            | TreeId::BackoffDue
+            | TreeId::RecurringDue
+            | TreeId::WaitingTtl
+            | TreeId::UpcomingTtl => (State::Delayed, State::Ready),
             TreeId::Claimed | TreeId::ClaimedBackoff | TreeId::ClaimedRecurring => (State::Claimed, State::Ready),
             TreeId::ClaimedLast => (State::Claimed, State::Dead),
             TreeId::Dead => (State::Dead, State::Dead),
@@ -96,9 +108,20 @@ impl TreeId {
         }
     }
 
+    /// Returns the tree that also has an entry for a job in this tree if the job has a TTL. `None` for the trees whose
+    /// jobs no claim gets without a command.
+    pub fn of_ttl(self) -> Option<TreeId> {
+        match self {
+            TreeId::Ready => Some(TreeId::ReadyTtl),
+            TreeId::Delayed | TreeId::Claimed | TreeId::ClaimedBackoff => Some(TreeId::WaitingTtl),
+            TreeId::Upcoming | TreeId::ClaimedRecurring => Some(TreeId::UpcomingTtl),
+            _ => None,
+        }
+    }
+
     /// Whether this tree contains due entries, which refer to jobs ([`super::due_entries`]). Other trees contain jobs.
     pub fn is_of_due_entries(self) -> bool {
-        matches!(self, TreeId::BackoffDue | TreeId::RecurringDue)
+        self as u8 >= TreeId::BackoffDue as u8
     }
 
     /// Whether this tree stores the serving order of its jobs. The other trees contain dead letters, or claimed jobs
@@ -108,13 +131,18 @@ impl TreeId {
     }
 }
 
-/// The roots of ten trees, one for each [`TreeId`]. A queue has one `Roots` for the jobs without a group, and one for
+/// The roots of thirteen trees, one for each [`TreeId`]. A queue has one `Roots` for the jobs without a group, and one for
 /// each group. If it has groups, it also has one `Roots` for all jobs with a group.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Roots([u32; 10]);
+pub(super) struct Roots([u32; 13]);
 
 impl Roots {
-    pub const EMPTY: Roots = Roots([NIL; 10]);
+    pub const EMPTY: Roots = Roots([NIL; 13]);
+
+    /// Whether a job that a claim may get has a TTL.
+    pub fn have_ttl(&self) -> bool {
+        TreeId::OF_TTL.into_iter().any(|tree| self[tree] != NIL)
+    }
 
     /// Returns the roots of the trees that contain jobs ([`TreeId::OF_JOBS`]).
     pub fn of_jobs(&self) -> impl Iterator<Item = u32> {
@@ -166,11 +194,11 @@ pub(super) struct JobNode {
     pub seq: u64,
     pub priority: i32,
     pub links: Links,
-    /// The item of this subtree that is served first. Unused if the tree has no serving order
-    /// ([`TreeId::is_served`]).
+    /// The [candidate](JobNode::is_candidate) of this subtree that is served first, or `NIL`. Unused if the tree has
+    /// no serving order ([`TreeId::is_served`]).
     pub best: u32,
     pub tree: TreeId,
-    /// The upper bits of [`Job::created`](super::job::Job::created), and two flags of the job. Without this field,
+    /// The upper bits of [`Job::created`](super::job::Job::created), and three flags of the job. Without this field,
     /// these bytes would be padding.
     pub high: [u8; 3],
 }
@@ -183,7 +211,16 @@ pub(super) fn key(node: &JobNode) -> OrderKey {
     (node.time, node.priority, node.seq)
 }
 
+/// A flag in the last byte of [`JobNode::high`]: the job has a TTL, so a claim finds it in one of
+/// [`TreeId::OF_TTL`].
+pub(super) const HAS_TTL: u8 = 0x20;
+
 impl JobNode {
+    /// Whether the item can be the best one of its tree.
+    pub fn is_candidate(&self) -> bool {
+        self.high[2] & HAS_TTL == 0
+    }
+
     /// Returns a node that is not in a tree.
     pub fn new((time, priority, seq): OrderKey) -> JobNode {
         JobNode { time, seq, priority, links: Links::ALONE, best: NIL, tree: TreeId::Ready, high: [0; 3] }

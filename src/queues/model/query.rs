@@ -7,7 +7,8 @@ use super::job::Job;
 use super::node::{JobNode, Links, OrderKey, State, TreeId, key};
 use super::tree::{self, Item, Rank, ServingOrder};
 use crate::base::chunks::{Chunks, NIL};
-use std::collections::BTreeMap;
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
 use std::ops::Index;
 
 /// The items of a tree: all items, those with `time <= now`, or those with `time > now`.
@@ -113,8 +114,15 @@ impl<'a> JobTree<'a> {
         first
     }
 
-    /// Finds the item to serve first. For [`Part::Until`], considers only items with `time <= now`. For any other part,
-    /// considers all items. Returns the item's node and its job.
+    /// Returns the first time, not before `from`, of a candidate whose push number is below `before`. The tree must store
+    /// the order of ORDERED. O(log n).
+    pub fn first_pushed(self, from: Millis, before: u64) -> Option<Millis> {
+        let first = read!(self, |items| first_pushed(items, self.root, from, before));
+        (first != NIL).then(|| self.node(first).time)
+    }
+
+    /// Finds the candidate to serve first. For [`Part::Until`], considers only items with `time <= now`. For any other
+    /// part, considers all items. Returns the item's node and its job.
     pub fn best(self, part: Part, now: Millis, order: ServingOrder) -> Option<(&'a JobNode, u32)> {
         let best = match part {
             Part::Until => read!(self, |items| best_until(items, self.root, now, order)),
@@ -131,7 +139,7 @@ impl<'a> JobTree<'a> {
         let is_in = move |&((time, ..), _): &(OrderKey, u32)| part != Part::Until || time <= now;
         if let (JobItems::DueEntries(items), Part::After) = (self.items, part) {
             let due_entries = ByTime::with_leases_until(items, self.root, behind, now);
-            let due_entries = due_entries.filter(move |(_, it)| it.deadline <= now);
+            let due_entries = due_entries.filter(move |(_, it)| it.end <= now);
             return Box::new(due_entries.map(|(_, it)| (key(it.node()), it.job)));
         }
         read!(self, |items| {
@@ -169,6 +177,33 @@ fn cut<T: Item>(items: &Chunks<T>, mut root: u32, now: Millis, mut visit: impl F
     }
 }
 
+fn first_pushed<T: Item>(items: &Chunks<T>, root: u32, from: Millis, before: u64) -> u32 {
+    let best = tree::best(items, root);
+    if best == NIL || items[best].node().seq >= before {
+        return NIL;
+    }
+    let JobNode { time, seq, links, .. } = items[root].node();
+    if *time >= from {
+        let found = first_pushed(items, links.left, from, before);
+        if found != NIL {
+            return found;
+        }
+        if *seq < before && items[root].node().is_candidate() {
+            return root;
+        }
+    }
+    first_pushed(items, links.right, from, before)
+}
+
+/// Returns the best candidate of a piece, or `NIL`.
+fn candidate<T: Item>(items: &Chunks<T>, piece: Piece) -> u32 {
+    match piece {
+        Piece::One(number) if items[number].node().is_candidate() => number,
+        Piece::One(_) => NIL,
+        Piece::Subtree(root) => tree::best(items, root),
+    }
+}
+
 fn count_until<T: Item>(items: &Chunks<T>, root: u32, now: Millis) -> u64 {
     let mut count = 0;
     cut(items, root, now, |piece| match piece {
@@ -182,11 +217,7 @@ fn count_until<T: Item>(items: &Chunks<T>, root: u32, now: Millis) -> u64 {
 fn best_until<T: Item>(items: &Chunks<T>, root: u32, now: Millis, order: ServingOrder) -> u32 {
     let mut best = NIL;
     cut(items, root, now, |piece| {
-        let candidate = match piece {
-            Piece::One(number) => number,
-            Piece::Subtree(root) => tree::best(items, root),
-        };
-        best = order.better(items, best, candidate);
+        best = order.better(items, best, candidate(items, piece));
     });
     best
 }
@@ -222,7 +253,7 @@ impl<'a, T: Item, I: Index<u32, Output = T>> ByTime<'a, I> {
     fn descend(&mut self, mut root: u32, behind: Option<OrderKey>) {
         while root != NIL && self.items[root].first_deadline() <= self.leases_until {
             let node = self.items[root].node();
-            root = if behind.is_none_or(|behind| behind < key(node)) {
+            root = if behind.is_none_or(|behind| behind < self.items[root].key()) {
                 self.path.push(root);
                 node.links.left
             } else {
@@ -262,29 +293,108 @@ pub(super) fn merge<'a>(lists: impl Iterator<Item = List<'a>>) -> List<'a> {
 /// into its root and two smaller subtrees.
 pub(super) struct ByRank<'a> {
     order: ServingOrder,
-    /// The items and subtrees that are still to be listed, by the rank of their best job.
-    pieces: BTreeMap<Rank, (JobTree<'a>, Piece)>,
+    /// The items and subtrees that are still to be listed.
+    pieces: BinaryHeap<Ranked<'a>>,
+}
+
+/// A piece, with the rank of its best job.
+struct Ranked<'a> {
+    rank: Rank,
+    tree: JobTree<'a>,
+    piece: Piece,
+}
+
+impl Ord for Ranked<'_> {
+    /// The greatest piece of a heap comes first, so the lowest rank is the greatest.
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.rank.cmp(&self.rank)
+    }
+}
+
+impl PartialOrd for Ranked<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Ranked<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.rank == other.rank
+    }
+}
+
+impl Eq for Ranked<'_> {}
+
+/// Where a list begins: behind the job with this rank. At most `most` jobs, this one included, may come before.
+#[derive(Clone, Copy)]
+pub(super) struct Behind {
+    pub rank: Rank,
+    pub most: usize,
 }
 
 impl<'a> ByRank<'a> {
     pub fn of(trees: impl Iterator<Item = (JobTree<'a>, Part)>, now: Millis, order: ServingOrder) -> Self {
-        let mut it = Self { order, pieces: BTreeMap::new() };
-        for (tree, part) in trees {
-            let now = if part == Part::All { Millis::MAX } else { now };
-            read!(tree, |items| cut(items, tree.root, now, |piece| it.insert(tree, piece)));
-        }
-        it
+        Self::behind(trees, now, order, None).expect("nothing comes before")
     }
 
-    fn insert(&mut self, tree: JobTree<'a>, piece: Piece) {
-        let best = match piece {
-            Piece::One(number) => number,
-            Piece::Subtree(root) => read!(tree, |items| tree::best(items, root)),
-        };
-        if best != NIL {
-            self.pieces.insert(self.order.rank(tree.node(best)), (tree, piece));
+    /// Returns `None` if too many jobs come before the list. Passes over them without sorting them.
+    pub fn behind(
+        trees: impl Iterator<Item = (JobTree<'a>, Part)>,
+        now: Millis,
+        order: ServingOrder,
+        mut behind: Option<Behind>,
+    ) -> Option<Self> {
+        let mut pieces = Vec::new();
+        for (tree, part) in trees {
+            let now = if part == Part::All { Millis::MAX } else { now };
+            let mut fits = true;
+            read!(tree, |items| cut(items, tree.root, now, |piece| {
+                fits = fits && collect(tree, piece, order, &mut behind, &mut pieces);
+            }));
+            if !fits {
+                return None;
+            }
         }
+        Some(Self { order, pieces: pieces.into() })
     }
+}
+
+/// Collects a piece. If jobs of the piece are not `behind`, passes over these jobs, and collects the pieces that remain.
+/// Returns false if too many jobs come before.
+fn collect<'a>(
+    tree: JobTree<'a>,
+    piece: Piece,
+    order: ServingOrder,
+    behind: &mut Option<Behind>,
+    pieces: &mut Vec<Ranked<'a>>,
+) -> bool {
+    let best = read!(tree, |items| candidate(items, piece));
+    if best == NIL {
+        return true;
+    }
+    #[cfg(test)]
+    STEPS.set(STEPS.get() + 1);
+    let rank = order.rank(tree.node(best));
+    let passed = match behind {
+        Some(behind) if rank <= behind.rank => behind,
+        _ => {
+            pieces.push(Ranked { rank, tree, piece });
+            return true;
+        }
+    };
+    match piece {
+        Piece::One(_) if passed.most == 0 => false,
+        Piece::One(_) => {
+            passed.most -= 1;
+            true
+        }
+        Piece::Subtree(root) => split(tree, root).into_iter().all(|piece| collect(tree, piece, order, behind, pieces)),
+    }
+}
+
+fn split(tree: JobTree<'_>, root: u32) -> [Piece; 3] {
+    let Links { left, right, .. } = tree.node(root).links;
+    [Piece::One(root), Piece::Subtree(left), Piece::Subtree(right)]
 }
 
 impl Iterator for ByRank<'_> {
@@ -292,15 +402,17 @@ impl Iterator for ByRank<'_> {
 
     fn next(&mut self) -> Option<u32> {
         loop {
-            let (_, (tree, piece)) = self.pieces.pop_first()?;
+            let Ranked { tree, piece, .. } = self.pieces.pop()?;
             #[cfg(test)]
             STEPS.set(STEPS.get() + 1);
             match piece {
                 Piece::One(number) => return Some(tree.job(number)),
                 Piece::Subtree(root) => {
-                    let Links { left, right, .. } = tree.node(root).links;
-                    for piece in [Piece::One(root), Piece::Subtree(left), Piece::Subtree(right)] {
-                        self.insert(tree, piece);
+                    for piece in split(tree, root) {
+                        let best = read!(tree, |items| candidate(items, piece));
+                        if best != NIL {
+                            self.pieces.push(Ranked { rank: self.order.rank(tree.node(best)), tree, piece });
+                        }
                     }
                 }
             }

@@ -11,7 +11,7 @@ pub struct Settings {
     /// MAXATTEMPTS: the maximum number of attempts, if the push does not set it. A change does not affect jobs in the
     /// queue.
     pub max_attempts: u32,
-    /// BACKOFF, in ms: how long a job waits after its first failure.
+    /// BACKOFF, in ms: how long a job waits after its first failure. A change does not affect claims.
     pub backoff_base: Millis,
     /// BACKOFF, in ms: the maximum wait after a failure, before JITTER is added.
     pub backoff_max: Millis,
@@ -99,15 +99,13 @@ impl Settings {
     /// Returns the backoff of an attempt plus its jitter (JITTER). The jitter is a hash of the token, so every replica
     /// computes the same delay.
     pub fn jittered_backoff(&self, attempt: u32, token: u64) -> Millis {
-        let wait = self.backoff(attempt);
+        let wait = if self.backoff_base == 0 { 0 } else { self.backoff(attempt) };
+        if wait == 0 || self.jitter == 0 {
+            return wait;
+        }
         let most = u128::from(wait) * u128::from(self.jitter) / 100;
         let share = (most * u128::from(scramble(token) >> 32)) >> 32;
-        wait.saturating_add(share as Millis)
-    }
-
-    /// Returns the settings that determine how long a job waits after a failed attempt. All are 0 without BACKOFF.
-    pub(super) fn backoffs(&self) -> (Millis, Millis, u32) {
-        if self.backoff(1) == 0 { (0, 0, 0) } else { (self.backoff_base, self.backoff_max, self.jitter) }
+        wait.saturating_add(share as Millis).min(MAX_TIME)
     }
 
     /// Clamps all numbers to their ranges. A rate without a limit or a window becomes `None`.

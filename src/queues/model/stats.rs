@@ -8,7 +8,8 @@ use super::{MAX_COUNT, MAX_NOW, Millis, NEVER, Queue};
 /// The counters of a queue since its creation. They are the same on master and replica.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// The number of pushes, including pushes that replaced a job.
+    /// The number of pushes, including pushes that replaced a job or another push. A push that waits behind a claim
+    /// (AGAIN) counts when it becomes a job, or is replaced.
     pub pushed: u64,
     pub claimed: u64,
     pub acked: u64,

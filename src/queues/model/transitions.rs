@@ -6,7 +6,6 @@ use super::groups::root_mut;
 use super::ids::AutoId;
 use super::job::{Attempt, Job, MAX_ERROR, MAX_PROGRESS, MAX_WORKER, NewJob, Ttl};
 use super::node::{Roots, State, TreeId};
-use super::query::Part;
 use super::settings::Settings;
 use super::tree::{self, ServingOrder};
 use super::{MAX_COUNT, MAX_TIME, Millis, Queue};
@@ -42,8 +41,16 @@ impl Queue {
         same: Option<u32>,
     ) {
         match same.filter(|_| again).map(|slot| (slot, self.state_of(slot, at))) {
-            Some((slot, State::Claimed)) => return self.push_behind(slot, new),
-            Some((slot, State::Ready | State::Delayed)) => return self.renew(slot, at, new),
+            Some((slot, State::Claimed)) => {
+                if self.has_follower(slot) || self.has_declaration(slot) {
+                    self.count_replaced_push();
+                }
+                return self.push_behind(slot, new);
+            }
+            Some((slot, State::Ready | State::Delayed)) => {
+                self.count_replaced_push();
+                return self.renew(slot, at, new);
+            }
             _ => {}
         }
         if let Some(old) = same {
@@ -54,6 +61,12 @@ impl Queue {
             self.last_id = self.last_id.max(auto);
         }
         self.replace_job(at, new, same);
+    }
+
+    /// Counts a push with AGAIN that adds no job: it replaces the payload of a job, or another push.
+    pub(super) fn count_replaced_push(&mut self) {
+        tick(&mut self.counters.pushed);
+        tick(&mut self.counters.replaced);
     }
 
     /// Adds a job. If `old` is a slot, first removes the job in this slot.
@@ -201,7 +214,11 @@ impl Queue {
         let job = &mut self.jobs[slot];
         job.token = token;
         job.attempts = job.attempts.saturating_add(1);
-        let (has_extras, tree) = (job.has_extras(), job.claimed_tree(&self.settings));
+        let is_last = job.exhausted();
+        let backoff = if is_last { 0 } else { self.settings.jittered_backoff(job.attempts, token) };
+        self.set_backoff(slot, backoff);
+        let job = &self.jobs[slot];
+        let (has_extras, tree) = (job.has_extras(), job.claimed_tree());
         let claimed = if token / 1000 == at { 0 } else { at };
         if has_extras || claimed != 0 || !worker.is_empty() {
             self.edit_extras(slot, |extras| {
@@ -325,19 +342,8 @@ impl Queue {
         }
     }
 
-    /// Carries out CONFIG. O(1). If AGING or ORDERED changes, O(n), because the trees store the serving order. If
-    /// BACKOFF or JITTER changes, O(m log n) with m claimed jobs.
+    /// Carries out CONFIG. O(1). If AGING or ORDERED changes, O(n), because the trees store the serving order.
     pub(super) fn set(&mut self, at: Millis, settings: Settings) {
-        let mut claimed: Vec<u32> = Vec::new();
-        if settings.backoffs() != self.settings.backoffs() {
-            let trees = [TreeId::Claimed, TreeId::ClaimedBackoff].into_iter().flat_map(|id| self.trees(None, id));
-            let slots = trees.flat_map(|tree| tree.list(Part::All, at, None)).map(|(_, slot)| slot);
-            // A job that is ready after its lease has expired stays ready, whatever the new BACKOFF is.
-            let (ready, others): (Vec<_>, _) = slots.partition(|&slot| self.state_of(slot, at) == State::Ready);
-            ready.into_iter().for_each(|slot| self.reorder(slot, at, None, None));
-            claimed = others;
-            claimed.iter().for_each(|&slot| self.unlink(slot));
-        }
         let old = std::mem::replace(&mut self.settings, settings);
         match settings.rate {
             None => self.rate_log.clear(),
@@ -348,15 +354,8 @@ impl Queue {
         if old.order() != order {
             self.rerank(self.roots, order);
         }
-        for &slot in &claimed {
-            let (tree, deadline) = (self.jobs[slot].claimed_tree(&settings), self.jobs[slot].node.time);
-            self.link(slot, tree, deadline);
-        }
         if self.groups.is_some() || settings.concern_groups() {
             self.adopt_in_groups(at, &old);
-        }
-        for slot in claimed {
-            self.update_group_times_of(self.jobs[slot].member());
         }
     }
 
@@ -418,6 +417,17 @@ impl Queue {
         if self.count_expired_lease(slot, at) {
             let deadline = self.jobs[slot].node.time;
             self.edit_extras(slot, |extras| extras.set_failed(deadline));
+        }
+        self.set_backoff(slot, 0);
+    }
+
+    /// Sets [`Timing::backoff`](super::job::Timing::backoff). The job must be in no tree.
+    fn set_backoff(&mut self, slot: u32, backoff: Millis) {
+        let job = &mut self.jobs[slot];
+        if job.backoff() != backoff {
+            self.owned_bytes -= job.owned_bytes();
+            job.set_backoff(backoff);
+            self.owned_bytes += job.owned_bytes();
         }
     }
 

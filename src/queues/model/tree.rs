@@ -3,7 +3,7 @@
 //! The tree is weight-balanced (Nievergelt and Reingold 1973, with the parameters of Hirai and Yamamoto 2011). The key
 //! is `(time, priority, seq)`. The links are in the items. Each item stores *aggregates* of its subtree: the size, and
 //! the *best* item, which is the one to serve first. An item of [`due_entries`](super::due_entries) also stores the
-//! earliest deadline of its subtree.
+//! earliest deadline, or the latest end of a TTL, of its subtree.
 //!
 //! One walk down the tree splits the items with `time <= now` into O(log n) items and whole subtrees. Their aggregates
 //! give the number of all these items, and the best one. So no job has to move when it becomes due.
@@ -25,6 +25,11 @@ const GAMMA: u64 = 2;
 pub(super) trait Item: Sized + 'static {
     fn node(&self) -> &JobNode;
     fn node_mut(&mut self) -> &mut JobNode;
+
+    /// Returns the key that orders the trees with this item.
+    fn key(&self) -> OrderKey {
+        key(self.node())
+    }
 
     /// Returns the slot of this item's job. `number` is the item's index in [`Items`].
     fn job(&self, number: u32) -> u32 {
@@ -115,7 +120,8 @@ pub(super) fn size<T: Item>(items: &impl Items<T>, root: u32) -> u32 {
     if root == NIL { 0 } else { links(items, root).size }
 }
 
-/// Returns the best item of a tree that stores the serving order.
+/// Returns the best item of a tree that stores the serving order, or `NIL` if the tree has no
+/// [candidate](JobNode::is_candidate).
 pub(super) fn best<T: Item>(items: &impl Items<T>, root: u32) -> u32 {
     debug_assert!(root == NIL || items[root].is_served(), "nobody keeps it");
     if root == NIL { NIL } else { items[root].node().best }
@@ -132,21 +138,21 @@ fn refresh<T: Item>(items: &mut impl Items<T>, root: u32, order: ServingOrder) -
     }
     let Links { left, right, .. } = links(items, root);
     let children = order.better(items, best(items, left), best(items, right));
-    let best = order.better(items, root, children);
+    let best = if items[root].node().is_candidate() { order.better(items, root, children) } else { children };
     let was = std::mem::replace(&mut items[root].node_mut().best, best);
     T::gather(items, root) || best != was
 }
 
-/// Updates the aggregates of `root` after `slot` was added to its subtree. Does the same as [`refresh`], at a lower
-/// cost. Returns whether the ancestors need an update.
-fn entered<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, order: ServingOrder) -> bool {
+/// Updates the aggregates of `root` after an item was added to its subtree. Does the same as [`refresh`], at a lower
+/// cost. `candidate` is the item, or `NIL` if it is no candidate. Returns whether the ancestors need an update.
+fn entered<T: Item>(items: &mut impl Items<T>, root: u32, candidate: u32, order: ServingOrder) -> bool {
     if !T::SERVED {
         return T::gather(items, root);
     }
     let best = items[root].node().best;
-    let is_better = items[root].is_served() && order.better(items, slot, best) != best;
+    let is_better = items[root].is_served() && order.better(items, candidate, best) != best;
     if is_better {
-        items[root].node_mut().best = slot;
+        items[root].node_mut().best = candidate;
     }
     T::gather(items, root) || is_better
 }
@@ -161,6 +167,8 @@ pub(super) fn insert<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, o
 /// The path from the root to an item. An edit follows it down, and updates the nodes on the way back.
 struct Path {
     slot: u32,
+    /// The same, or `NIL` if the item is no candidate.
+    candidate: u32,
     key: OrderKey,
     order: ServingOrder,
     /// False if the remaining nodes need an update of their sizes only.
@@ -169,7 +177,8 @@ struct Path {
 
 impl Path {
     fn to<T: Item>(items: &impl Items<T>, slot: u32, order: ServingOrder) -> Path {
-        Path { slot, key: key(items[slot].node()), order, has_changed: true }
+        let candidate = if items[slot].node().is_candidate() { slot } else { NIL };
+        Path { slot, candidate, key: items[slot].key(), order, has_changed: true }
     }
 }
 
@@ -178,13 +187,13 @@ fn put<T: Item>(items: &mut impl Items<T>, root: u32, path: &mut Path) -> u32 {
     if root == NIL {
         return path.slot;
     }
-    let is_left = path.key < key(items[root].node());
+    let is_left = path.key < items[root].key();
     let child = *links(items, root).child(is_left);
     let child = put(items, child, path);
     let links = links_mut(items, root);
     *links.child(is_left) = child;
     links.size += 1;
-    path.has_changed = path.has_changed && entered(items, root, path.slot, path.order);
+    path.has_changed = path.has_changed && entered(items, root, path.candidate, path.order);
     balance(items, root, child, path.order)
 }
 
@@ -203,7 +212,7 @@ fn take<T: Item>(items: &mut impl Items<T>, root: u32, path: &mut Path) -> u32 {
         let Links { left, right, .. } = links(items, root);
         return join(items, left, right, path.order);
     }
-    let is_left = path.key < key(items[root].node());
+    let is_left = path.key < items[root].key();
     let child = *links(items, root).child(is_left);
     let child = take(items, child, path);
     let links = links_mut(items, root);
@@ -297,7 +306,7 @@ pub(super) fn changed<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, 
             return false;
         }
         let Links { left, right, .. } = links(items, root);
-        let child = if wanted < key(items[root].node()) { left } else { right };
+        let child = if wanted < items[root].key() { left } else { right };
         if !changed(items, child, slot, wanted) {
             return false;
         }
@@ -307,7 +316,7 @@ pub(super) fn changed<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, 
 
 /// Replaces all references to slot `from` with `to`, after the item has moved. Returns the new root. O(log n).
 pub(super) fn renumber<T: Item>(items: &mut impl Items<T>, root: u32, from: u32, to: u32) -> u32 {
-    let wanted = key(items[to].node());
+    let wanted = items[to].key();
     let rename = |number: &mut u32| {
         if *number == from {
             *number = to;
@@ -316,7 +325,7 @@ pub(super) fn renumber<T: Item>(items: &mut impl Items<T>, root: u32, from: u32,
     let (mut at, mut new_root) = (root, root);
     rename(&mut new_root);
     while at != from && at != NIL {
-        let is_left = wanted < key(items[at].node());
+        let is_left = wanted < items[at].key();
         let node = items[at].node_mut();
         rename(&mut node.best);
         let child = node.links.child(is_left);
@@ -331,7 +340,7 @@ pub(super) fn renumber<T: Item>(items: &mut impl Items<T>, root: u32, from: u32,
 pub(super) fn find<T: Item>(items: &impl Items<T>, mut root: u32, wanted: OrderKey) -> u32 {
     while root != NIL {
         let node = items[root].node();
-        root = match wanted.cmp(&key(node)) {
+        root = match wanted.cmp(&items[root].key()) {
             std::cmp::Ordering::Less => node.links.left,
             std::cmp::Ordering::Equal => return root,
             std::cmp::Ordering::Greater => node.links.right,

@@ -5,7 +5,7 @@
 
 use super::job::{Extras, Job, Record, Ttl};
 use super::node::{JobNode, OrderKey, Roots, State, TreeId};
-use super::query::{self, ByRank, ByTime, JobItems, JobTree, Part, merge};
+use super::query::{self, Behind, ByRank, ByTime, JobItems, JobTree, Part, merge};
 use super::{MAX_NOW, Millis, Queue, tree};
 use crate::base::chunks::NIL;
 
@@ -65,7 +65,7 @@ impl Queue {
     }
 
     pub(super) fn state_of(&self, slot: u32, now: Millis) -> State {
-        self.jobs[slot].state(now, &self.settings)
+        self.jobs[slot].state(now)
     }
 
     pub(super) fn tree(&self, roots: &Roots, id: TreeId) -> JobTree<'_> {
@@ -143,12 +143,12 @@ impl Queue {
     /// Returns the data of a job at `now`.
     pub(super) fn view<'a>(&'a self, now: Millis, job: &'a Job) -> Record<'a> {
         let stored = self.record(job);
-        let state = job.state(now, &self.settings);
-        let expires = job.expires(now, &self.settings).filter(|_| state != State::Dead).unwrap_or(0);
+        let state = job.state(now);
+        let expires = job.expires(now).filter(|_| state != State::Dead).unwrap_or(0);
         let failed = if job.is_lease_expired(now) { stored.time } else { stored.extras.failed };
         Record {
             state,
-            time: job.due(now, &self.settings),
+            time: job.due(now),
             attempts: if job.has_missed(now) { 0 } else { stored.attempts },
             ttl: stored.ttl.map(|ttl| Ttl { expires, ..ttl }),
             extras: Extras { claimed: job.claimed(stored.extras), failed, ..stored.extras },
@@ -171,8 +171,15 @@ impl Queue {
             recurrence: job.recurrence(),
             created: job.created(),
             ttl: job.ttl(),
+            backoff: Some(job.backoff()).filter(|&backoff| backoff != self.backoff_as_set(job)),
             extras: self.extras(job),
         }
+    }
+
+    /// Returns how long a claimed job would wait after its lease if a claim now had this token.
+    pub(super) fn backoff_as_set(&self, job: &Job) -> Millis {
+        let may_wait = matches!(job.node.tree, TreeId::Claimed | TreeId::ClaimedBackoff);
+        if may_wait { self.settings.jittered_backoff(job.attempts, job.token) } else { 0 }
     }
 
     pub(super) fn group_name(&self, job: &Job) -> &[u8] {
@@ -205,12 +212,9 @@ impl Queue {
         let is_in = |job: &Job| group.is_none_or(|group| self.group_name(job) == group);
         let slot = self.slot_of(id).filter(|&slot| self.state_of(slot, now) == state && is_in(&self.jobs[slot]));
         let slot = slot.ok_or(AfterError::NotInState)?;
-        let mut slots;
+        let slots;
         if state == State::Ready && !self.is_served_by_time(group) {
-            slots = self.in_serving_order(now, group);
-            if !slots.by_ref().take(MOST_PASSED).any(|other| other == slot) {
-                return Err(AfterError::TooFar);
-            }
+            slots = self.in_serving_order_behind(now, group, slot).ok_or(AfterError::TooFar)?;
         } else {
             let JobNode { priority, seq, .. } = self.jobs[slot].node;
             slots = self.in_time_order(now, which, Some((self.due_of(slot, now), priority, seq)));
@@ -231,6 +235,28 @@ impl Queue {
         }
     }
 
+    /// Continues [`in_serving_order`](Self::in_serving_order) behind a job. Returns `None` if the job is not one of the
+    /// first `MOST_PASSED` jobs.
+    fn in_serving_order_behind(
+        &self,
+        now: Millis,
+        group: Option<&[u8]>,
+        slot: u32,
+    ) -> Option<Box<dyn Iterator<Item = u32> + '_>> {
+        let roots = match (group, self.groups.as_deref()) {
+            (Some(name), _) => self.roots_of(name),
+            (None, None) => &self.roots,
+            (None, Some(groups)) => {
+                let mut slots = self.in_turns(groups, now);
+                return slots.by_ref().take(MOST_PASSED).any(|other| other == slot).then(|| Box::new(slots) as Box<_>);
+            }
+        };
+        let node = JobNode { time: self.due_of(slot, now), ..self.jobs[slot].node.clone() };
+        let behind = Behind { rank: self.order().rank(&node), most: MOST_PASSED };
+        let slots = ByRank::behind(self.ready_trees(roots), now, self.order(), Some(behind))?;
+        Some(Box::new(slots))
+    }
+
     /// Lists the jobs in a state, ordered by time. The list begins after the order key `behind`. The time of a job is
     /// its due time, its deadline, or the time at which it became a dead letter. O(log n) per job.
     pub(super) fn in_time_order<'a>(
@@ -244,9 +270,16 @@ impl Queue {
         Box::new(merge(lists).map(|(_, slot)| slot))
     }
 
-    /// Lists the ready jobs of one group in serving order.
+    /// Lists the ready jobs of one group in serving order, expired ones included.
     pub(super) fn by_rank(&self, roots: &Roots, now: Millis) -> ByRank<'_> {
-        ByRank::of(self.parts(Some(roots), State::Ready), now, self.order())
+        ByRank::of(self.ready_trees(roots), now, self.order())
+    }
+
+    /// Returns the trees in which the ready jobs of a group are candidates.
+    fn ready_trees(&self, roots: &Roots) -> impl Iterator<Item = (JobTree<'_>, Part)> + use<'_> {
+        let of_ttl = TreeId::OF_TTL
+            .map(|id| (self.tree(roots, id), if id == TreeId::ReadyTtl { Part::All } else { Part::Until }));
+        self.parts(Some(roots), State::Ready).chain(of_ttl)
     }
 
     /// Lists the slots of all jobs, in an order that is the same on each replica.

@@ -1,4 +1,4 @@
-//! The times at which the module must act on a queue even if no command comes. [`Queue::next_wake`] returns the next
+//! The times at which the module must act on a queue even if no command comes. [`Queue::next_opening`] returns the next
 //! time at which the module must wake a waiting client. [`Queue::next_upkeep`] returns the next time at which the
 //! upkeep must act. The upkeep drops dead letters (DEADLEN, DEADTTL) and expired jobs (TTL), and removes groups without
 //! jobs. It also announces jobs that became dead letters because their leases expired.
@@ -18,31 +18,18 @@ use super::{MAX_NOW, MAX_TIME, Millis, NEVER, Queue};
 pub(super) const FORGOTTEN_AFTER: Millis = 30_000;
 
 impl Queue {
-    /// Returns the first time, not before `now`, at which a claim gets a job or drops an expired job. Assumes that no
-    /// command changes the queue. Returns `None` if there is no such time. O(log n), or O(log^2 n) if CONCURRENCY was
-    /// lowered below the number of leases.
+    /// Returns `now` if a claim gets a job at `now`. Otherwise, returns a later time before which no claim gets one,
+    /// assuming that no command changes the queue. Without TTLs, a claim gets a job at this time. Returns `None` if
+    /// there is no such time. O(log n), or O(log^2 n) if CONCURRENCY was lowered below the number of leases.
     pub fn next_opening(&self, now: Millis) -> Option<Millis> {
         let now = now.min(MAX_NOW);
-        let ready = match &self.groups {
-            Some(groups) => groups.opens(),
-            None => self.ready_from(&self.roots),
-        };
-        if ready == NEVER || self.settings.paused {
+        let opens = self.opens(now);
+        if opens == NEVER || self.settings.paused {
             return None;
         }
         let lease = self.next_free_lease(None, self.settings.concurrency, now);
         let unit = self.settings.rate.map_or(now, |rate| self.rate_log.opens_at(rate, now));
-        Some(ready.max(lease).max(unit)).filter(|&at| at <= MAX_NOW)
-    }
-
-    /// Returns the time at which to wake a waiting client. Usually, this is [`next_opening`](Self::next_opening). If a
-    /// claim at `now` must first drop expired jobs, it is `now + 1`, so that the server can do other work before the
-    /// claim.
-    pub fn next_wake(&self, now: Millis) -> Option<Millis> {
-        let now = now.min(MAX_NOW);
-        let opening = self.next_opening(now)?;
-        let wake = if opening == now && self.is_next_expired(now) { now + 1 } else { opening };
-        (wake <= MAX_NOW).then_some(wake)
+        Some(opens.max(lease).max(unit)).filter(|&at| at <= MAX_NOW)
     }
 
     /// Returns the first time, not before `from`, at which a group has fewer than `most` leases. If `group` is `None`,

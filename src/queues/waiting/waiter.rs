@@ -71,7 +71,7 @@ fn check_queue(ctx: &mut Context, key: Str<'_>, clock: Micros, client: Option<Cl
     let now = clock / 1000;
     STATE.with(ctx, |state| state.stats.checks += 1);
     let (next, is_unsettled) = match OpenQueue::open_notouch(ctx, key) {
-        Ok(open) => (open.queue().next_wake(now), client.is_none() && open.queue().needs_settling(now)),
+        Ok(open) => (open.queue().next_opening(now), client.is_none() && open.queue().needs_settling(now)),
         Err(_) => (None, false),
     };
     let is_ready = is_unsettled || next == Some(now);

@@ -119,6 +119,7 @@ impl Parts {
                 recurrence: yes.then_some(Recurrence { period: self.numbers[5].max(1), anchor: self.numbers[6] }),
                 created: fourth,
                 ttl: or.then_some(Ttl { ttl: self.numbers[10].max(1), expires: self.numbers[11] }),
+                backoff: and.then_some(self.numbers[6]),
                 extras: Extras {
                     claimed: self.numbers[7],
                     failed: self.numbers[8],

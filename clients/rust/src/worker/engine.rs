@@ -40,38 +40,16 @@ const PROMPT: Duration = Duration::from_millis(200);
 /// How long a worker tries to report the outcomes of its jobs after it was told to stop.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// What a task tells the loop. The first field is the number of the pump.
-enum Message {
-    Opened(usize, Result<(Link, Result<Chores, Error>), Error>),
-    Turned(usize, Turn),
-    Hung(usize),
-    Waited(usize, Claimed),
-    Beaten(usize, Beats),
-    Chored(usize, u64, Result<Chores, Error>),
-    Troubled(usize, u64, Error),
-    Rested(usize),
-}
+/// What a task of a request tells the loop: what to do with the reply.
+type Message = Box<dyn FnOnce(&mut Engine) + Send>;
 
-struct Turn {
-    outcomes: Vec<Outcome>,
-    /// The replies to each outcome and its look.
-    replies: Result<Vec<Result<Vec<Value>, Error>>, Error>,
-    claimed: Option<Claimed>,
-    epoch: u64,
-}
+/// The replies of each unit of a request.
+type Replies = Result<Vec<Result<Vec<Value>, Error>>, Error>;
 
 struct Claimed {
     jobs: Result<Vec<zq::Claim>, Error>,
     count: usize,
     /// When the claim was sent: the leases began then, or later.
-    sent: Instant,
-    epoch: u64,
-}
-
-struct Beats {
-    /// The jobs of each command.
-    jobs: Vec<Vec<Arc<JobInfo>>>,
-    replies: Result<Vec<Result<Vec<Value>, Error>>, Error>,
     sent: Instant,
     epoch: u64,
 }
@@ -186,7 +164,7 @@ pub(super) async fn run(worker: Worker, is_burst: bool) -> Result<(), Error> {
         tokio::select! {
             biased;
             Some(grace) = stopping.recv() => engine.stop(grace.unwrap_or(grace_of(&engine))),
-            Some(message) = received.recv() => engine.handle(message),
+            Some(message) = received.recv() => message(&mut engine),
             Some(ended) = engine.handlers_running.join_next_with_id() => engine.ended(ended),
             _ = heart.tick() => engine.look(&mut chores_at),
             () = tokio::time::sleep_until(deadline) => {}
@@ -194,7 +172,7 @@ pub(super) async fn run(worker: Worker, is_burst: bool) -> Result<(), Error> {
         // Handles all that has happened, before the worker sends again.
         tokio::task::yield_now().await;
         while let Ok(message) = received.try_recv() {
-            engine.handle(message);
+            message(&mut engine);
         }
         while let Some(ended) = engine.handlers_running.try_join_next_with_id() {
             engine.ended(ended);
@@ -263,27 +241,10 @@ async fn forward_signals(stops: mpsc::UnboundedSender<Option<Period>>) {
 }
 
 impl Engine {
-    fn handle(&mut self, message: Message) {
-        match message {
-            Message::Opened(pump, opened) => self.opened(pump, opened),
-            Message::Turned(pump, turn) => self.turned(pump, turn),
-            Message::Hung(pump) => self.pumps[pump].reserved = 0,
-            Message::Waited(pump, claimed) => {
-                self.pumps[pump].claiming = None;
-                self.take(pump, claimed);
-            }
-            Message::Beaten(pump, beats) => self.beaten(pump, beats),
-            Message::Chored(pump, _, Ok(chores)) => self.pumps[pump].chores = chores,
-            Message::Chored(pump, epoch, Err(error)) | Message::Troubled(pump, epoch, error) => {
-                self.trouble(pump, error, epoch);
-            }
-            Message::Rested(pump) => self.pumps[pump].is_resting = false,
-        }
-    }
-
-    fn spawn(&mut self, request: impl Future<Output = Message> + Send + 'static) {
+    /// Runs a request. The loop then does what the request returns.
+    fn spawn<F: FnOnce(&mut Self) + Send + 'static>(&mut self, request: impl Future<Output = F> + Send + 'static) {
         let messages = self.messages.clone();
-        self.requests.spawn(async move { drop(messages.send(request.await)) });
+        self.requests.spawn(async move { drop(messages.send(Box::new(request.await))) });
     }
 
     fn announce(&self, event: Event) {
@@ -318,7 +279,8 @@ impl Engine {
         let reserved: usize = self.pumps.iter().map(|pump| pump.reserved).sum();
         let mut free = if is_working { room.saturating_sub(reserved) } else { 0 };
         let is_busy = self.pumps.iter().any(|pump| pump.link.is_some() && !pump.is_drained);
-        let expects = |pump: &Pump| !pump.is_drained || is_busy && pump.claimed_at.elapsed() >= ASK_AGAIN;
+        let expects =
+            |pump: &Pump| !pump.is_drained || is_busy && pump.claimed_at.is_none_or(|at| at.elapsed() >= ASK_AGAIN);
         let is_eager = |at: &usize| {
             let pump = &self.pumps[*at];
             pump.may_claim() && !pump.is_turning && expects(pump)
@@ -378,7 +340,7 @@ impl Engine {
         if count > 0 && self.pumps.len() > 1 {
             self.spawn(async move {
                 tokio::time::sleep(PROMPT).await;
-                Message::Hung(at)
+                move |engine: &mut Self| engine.pumps[at].reserved = 0
             });
         }
         self.spawn(async move {
@@ -391,16 +353,13 @@ impl Engine {
                 };
                 Claimed { jobs, count, sent, epoch }
             });
-            Message::Turned(at, Turn { outcomes, replies, claimed, epoch })
+            move |engine: &mut Self| engine.turned(at, outcomes, replies, claimed, epoch)
         });
     }
 
-    fn turned(&mut self, at: usize, Turn { outcomes, replies, claimed, epoch }: Turn) {
+    fn turned(&mut self, at: usize, outcomes: Vec<Outcome>, replies: Replies, claimed: Option<Claimed>, epoch: u64) {
         self.pumps[at].is_turning = false;
-        let mut replies = match replies {
-            Ok(replies) => Ok(replies.into_iter()),
-            Err(error) => Err(error),
-        };
+        let mut replies = replies.map(Vec::into_iter);
         for outcome in outcomes {
             let (reply, look) = match &mut replies {
                 Ok(replies) => {
@@ -430,7 +389,10 @@ impl Engine {
         self.spawn(async move {
             let sent = Instant::now();
             let jobs = link.wait(claim, block).await.and_then(|reply| Ok(from_redis_value(reply)?));
-            Message::Waited(at, Claimed { jobs, count, sent, epoch })
+            move |engine: &mut Self| {
+                engine.pumps[at].claiming = None;
+                engine.take(at, Claimed { jobs, count, sent, epoch });
+            }
         });
     }
 
@@ -439,11 +401,10 @@ impl Engine {
         if pump.claiming != Some(Claiming::Wait) || std::mem::replace(&mut pump.is_ending_wait, true) {
             return;
         }
-        let (Some(link), epoch, messages) = (pump.link.clone(), pump.epoch, self.messages.clone()) else { return };
-        self.requests.spawn(async move {
-            if let Err(error) = link.end_wait().await {
-                let _ = messages.send(Message::Troubled(at, epoch, error));
-            }
+        let (Some(link), epoch) = (pump.link.clone(), pump.epoch) else { return };
+        self.spawn(async move {
+            let ended = link.end_wait().await;
+            move |engine: &mut Self| ended.unwrap_or_else(|error| engine.trouble(at, error, epoch))
         });
     }
 
@@ -455,7 +416,7 @@ impl Engine {
         };
         let pump = &mut self.pumps[at];
         pump.troubles = 0;
-        pump.claimed_at = std::time::Instant::now();
+        pump.claimed_at = Some(Instant::now());
         pump.is_drained = jobs.len() < count;
         for claim in jobs {
             if self.phase == Phase::Working
@@ -663,7 +624,8 @@ impl Engine {
             self.lose(job);
         }
         for at in 0..self.pumps.len() {
-            if self.pumps[at].beat_at.elapsed() + Duration::from_millis(1) >= self.lease / 3 {
+            let is_due = |at: Instant| at.elapsed() + Duration::from_millis(1) >= self.lease / 3;
+            if self.pumps[at].beat_at.is_none_or(is_due) {
                 self.beat(at);
             }
         }
@@ -674,7 +636,13 @@ impl Engine {
                 let (Some(link), chores, epoch) = (pump.link.clone(), pump.chores.clone(), pump.epoch) else {
                     continue;
                 };
-                self.spawn(async move { Message::Chored(at, epoch, chores.run(link).await) });
+                self.spawn(async move {
+                    let done = chores.run(link).await;
+                    move |engine: &mut Self| match done {
+                        Ok(chores) => engine.pumps[at].chores = chores,
+                        Err(error) => engine.trouble(at, error, epoch),
+                    }
+                });
             }
         }
     }
@@ -691,7 +659,7 @@ impl Engine {
         let jobs: Vec<_> = jobs.into_values().collect();
         let pump = &mut self.pumps[at];
         let Some(link) = pump.link.clone().filter(|_| !pump.is_beating) else { return };
-        pump.beat_at = std::time::Instant::now();
+        pump.beat_at = Some(Instant::now());
         if jobs.is_empty() {
             return;
         }
@@ -700,11 +668,12 @@ impl Engine {
         self.spawn(async move {
             let sent = Instant::now();
             let replies = link.request(units).await;
-            Message::Beaten(at, Beats { jobs, replies, sent, epoch })
+            move |engine: &mut Self| engine.beaten(at, jobs, replies, sent, epoch)
         });
     }
 
-    fn beaten(&mut self, at: usize, Beats { jobs, replies, sent, epoch }: Beats) {
+    /// Handles the replies to heartbeats. `jobs` are the jobs of each command.
+    fn beaten(&mut self, at: usize, jobs: Vec<Vec<Arc<JobInfo>>>, replies: Replies, sent: Instant, epoch: u64) {
         self.pumps[at].is_beating = false;
         let replies = match replies {
             Ok(replies) => replies,
@@ -746,13 +715,11 @@ impl Engine {
         let place = self.place.clone();
         self.spawn(async move {
             tokio::time::sleep(rest).await;
-            Message::Opened(
-                at,
-                match place.open(key, asked).await {
-                    Ok(link) => Ok((link.clone(), chores.run(link).await)),
-                    Err(error) => Err(error),
-                },
-            )
+            let opened = match place.open(key, asked).await {
+                Ok(link) => Ok((link.clone(), chores.run(link).await)),
+                Err(error) => Err(error),
+            };
+            move |engine: &mut Self| engine.opened(at, opened)
         });
     }
 
@@ -813,7 +780,7 @@ impl Engine {
         let rest = pump.rest();
         self.spawn(async move {
             tokio::time::sleep(rest).await;
-            Message::Rested(at)
+            move |engine: &mut Self| engine.pumps[at].is_resting = false
         });
     }
 

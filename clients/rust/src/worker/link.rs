@@ -1,6 +1,7 @@
 //! The connections of a pump: one waits for jobs, the other sends everything else. In a cluster, finds the node of a
 //! slot.
 
+use crate::commands::{items, next};
 use crate::error::Error;
 use crate::patience::within;
 use crate::shards::slot_of;
@@ -98,22 +99,20 @@ impl Place {
     }
 
     async fn ask(&self, node: &ConnectionInfo, slot: u16) -> Result<Option<ConnectionInfo>, Error> {
-        type Range = (u16, u16, Vec<Vec<Value>>);
         let mut connection = self.connect(&Client::open(node.clone())?).await?;
         let slots = redis::cmd("CLUSTER").arg("SLOTS").take();
         let rows: Vec<Vec<Value>> =
             within(self.patience, async { Ok(slots.query_async(&mut connection).await?) }).await?;
         let mut found = None;
-        for mut row in rows {
-            let nodes = Value::Array(row.split_off(row.len().min(2)));
-            let (first, last, nodes): Range =
-                redis::from_redis_value(Value::Array(vec![row[0].clone(), row[1].clone(), nodes]))?;
-            for (place, fields) in nodes.into_iter().enumerate() {
-                let [host, port, ..] = &fields[..] else { continue };
+        for row in rows {
+            let row = &mut row.into_iter();
+            let (first, last): (u16, u16) = (next(row)?, next(row)?);
+            for (place, fields) in row.enumerate() {
+                let fields = &mut items(fields)?;
                 // A node that does not know its own address replies with an empty address.
-                let host: Option<String> = redis::from_redis_value_ref(host)?;
+                let host: Option<String> = next(fields)?;
                 let host = host.filter(|host| !host.is_empty()).unwrap_or_else(|| host_of(node));
-                let info = self::at(node, &host, redis::from_redis_value_ref(port)?);
+                let info = self::at(node, &host, next(fields)?);
                 if place == 0 && (first..=last).contains(&slot) {
                     found = Some(info.clone());
                 }

@@ -8,7 +8,8 @@ use crate::commands::zq;
 use crate::error::Error;
 use crate::random::random;
 use redis::Cmd;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Claiming {
@@ -18,6 +19,7 @@ pub(super) enum Claiming {
     Wait,
 }
 
+#[derive(Default)]
 pub(super) struct Pump {
     /// The keys of each queue: its key, or the keys of its shards. The first queue is served first.
     pub queues: Vec<Vec<String>>,
@@ -32,11 +34,11 @@ pub(super) struct Pump {
     pub is_ending_wait: bool,
     /// Whether the last claim returned fewer jobs than its COUNT, and when.
     pub is_drained: bool,
-    pub claimed_at: Instant,
+    pub claimed_at: Option<Instant>,
     /// How many of the worker's slots are reserved for a claim without BLOCK.
     pub reserved: usize,
     pub is_beating: bool,
-    pub beat_at: Instant,
+    pub beat_at: Option<Instant>,
     /// Whether the server has just refused a command. While this is true, the pump sends no claims, and repeats no
     /// outcomes.
     pub is_resting: bool,
@@ -49,26 +51,7 @@ pub(super) struct Pump {
 
 impl Pump {
     pub fn new(queues: Vec<Vec<String>>, chores: Chores) -> Self {
-        let now = Instant::now();
-        Self {
-            queues,
-            chores,
-            link: None,
-            epoch: 0,
-            troubles: 0,
-            is_turning: false,
-            claiming: None,
-            is_ending_wait: false,
-            is_drained: false,
-            claimed_at: now,
-            reserved: 0,
-            is_beating: false,
-            beat_at: now,
-            is_resting: false,
-            unreported: Vec::new(),
-            asked: None,
-            claims: 0,
-        }
+        Self { queues, chores, ..Self::default() }
     }
 
     /// Returns one of the keys. In a cluster, its slot determines the node.

@@ -2,13 +2,17 @@
 //!
 //! # The idea
 //!
-//! A group is *open* if a claim can get a job from it. **Without commands, a group can open but never closes.** A
-//! closed group opens when a job becomes due, a lease expires, or a unit of GROUPRATE becomes available again. So each
-//! group has one time, `opens`, from which on it is open. Only a command changes this time.
+//! A group is *open* if a claim can get a job from it. **Without commands, a group whose jobs have no TTL can open but
+//! never closes.** A closed group opens when a job becomes due, a lease expires, or a unit of GROUPRATE becomes
+//! available again. So each group has one time, `opens`, from which on it is open. Only a command changes this time.
 //!
 //! The groups with jobs form a *ring*: a tree in the order of their turns ([`ring`]). Each group in the ring stores the
 //! least `opens` of its subtree. So one walk down the tree finds the first group that is open at `now`, and a claim
 //! serves this group. The least `opens` of all groups is the next time at which a claim gets a job.
+//!
+//! TTLs can close a group. So for a group with TTLs, `opens` is only a time before which it is closed, and the group
+//! also stores a time from which on it is closed: `last`, the latest end of its TTLs. Between these two times, a claim
+//! looks into the group ([`Queue::is_open`]). The walk skips subtrees whose latest `last` has passed.
 //!
 //! A group goes to the end of the ring when one of its jobs is claimed, or when it gets its first job. A closed group
 //! keeps its place, so it is served soon after it opens.
@@ -25,12 +29,13 @@
 //!
 //! # ORDERED
 //!
-//! The *head* of a group is the job with the lowest push number. Dead letters do not count. A claim gets the head if
-//! the head is ready and no job of the group is claimed. So `opens` is the due time of the head, or the latest deadline
-//! of the group's leases if that is later.
+//! The *head* of a group is the job with the lowest push number. Dead letters and expired jobs do not count. A claim
+//! gets the head if the head is ready and no job of the group is claimed. So `opens` is the due time of the head, or the
+//! latest deadline of the group's leases if that is later. If the head has a TTL, the group may open when it ends.
 //!
-//! A recurring job that waits for its next occurrence is not the head. Otherwise, it would keep its group closed until
-//! that occurrence. From that occurrence on, the job's leases and retries keep the group closed.
+//! A recurring job that waits for an occurrence is not the head. Otherwise, it would keep its group closed until that
+//! occurrence. Once it is due, a claim gets it if its push number is below that of the head, unless a worker has had the
+//! head before. From its occurrence on, the job's leases and retries keep the group closed.
 //!
 //! # Held groups
 //!

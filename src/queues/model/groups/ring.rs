@@ -4,10 +4,10 @@
 use super::times::Times;
 use super::{Group, Groups};
 use crate::base::chunks::NIL;
-use crate::queues::model::Millis;
 use crate::queues::model::node::{JobNode, key};
 use crate::queues::model::query::ByTime;
 use crate::queues::model::tree::{self, Item, Items, ServingOrder};
+use crate::queues::model::{Millis, NEVER};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -27,7 +27,7 @@ impl Item for Group {
         let children = [node.links.left, node.links.right].into_iter().filter(|&child| child != NIL);
         let (least, most_jobs) = children
             .map(|child| &items[child])
-            .fold((times, jobs), |(least, most), child| (least.min(child.least), most.max(child.most_jobs)));
+            .fold((times, jobs), |(least, most), child| (least.outer(child.least), most.max(child.most_jobs)));
         let group = &mut items[root];
         let has_changed = (group.least, group.most_jobs) != (least, most_jobs);
         (group.least, group.most_jobs) = (least, most_jobs);
@@ -69,9 +69,33 @@ impl Groups {
         if self.ring == NIL { Times::NEVER } else { self.table[self.ring].least }
     }
 
-    /// Returns the earliest time at which a claim can get a job of any group.
-    pub(in crate::queues::model) fn opens(&self) -> Millis {
+    /// Returns a time before which no claim gets a job of any group.
+    pub(super) fn opens(&self) -> Millis {
         self.least().opens
+    }
+
+    /// Returns the same for the times after `now`. No group must be open at `now`. `next` returns this time for a group
+    /// that may be open at `now`.
+    pub(super) fn opens_by(&self, now: Millis, next: impl Fn(u32) -> Millis) -> Millis {
+        self.opens_in(self.ring, now, &next)
+    }
+
+    fn opens_in(&self, root: u32, now: Millis, next: &impl Fn(u32) -> Millis) -> Millis {
+        let of = |times: &Times| match times.may_be_open(now) {
+            true => None,
+            false if times.opens > now => Some(times.opens),
+            false => Some(NEVER),
+        };
+        if root == NIL {
+            return NEVER;
+        }
+        let Group { least, times, node, .. } = &self.table[root];
+        of(least).unwrap_or_else(|| {
+            let own = of(times).unwrap_or_else(|| next(root));
+            [node.links.left, node.links.right]
+                .into_iter()
+                .fold(own, |opens, child| opens.min(self.opens_in(child, now, next)))
+        })
     }
 
     /// Returns the earliest time from which on a job of any group waits for a claim.
@@ -79,33 +103,45 @@ impl Groups {
         self.least().waits
     }
 
-    /// Returns the first group that is open at `now`, or `NIL`. O(log n).
-    pub(super) fn turn(&self, now: Millis) -> u32 {
-        self.first_from(self.ring, None, now, |times| times.opens)
-    }
-
     /// Returns the first group after `turn` that has a ready job at `now`, or `NIL`. O(log n).
     pub(super) fn next_ready(&self, turn: Option<u64>, now: Millis) -> u32 {
-        self.first_from(self.ring, turn, now, |times| times.ready)
+        self.first_where(turn, |times| times.ready <= now, |_| true)
     }
 
-    /// Searches the subtree with the root `root`. Returns the first group whose turn comes after `behind` and whose
-    /// `time` is at most `now`, or `NIL`.
-    fn first_from(&self, root: u32, behind: Option<u64>, now: Millis, time: impl Fn(&Times) -> Millis + Copy) -> u32 {
-        if root == NIL || time(&self.table[root].least) > now {
+    /// Returns the first group whose turn comes after `behind`, whose times pass `may`, and for which `is` is true, or
+    /// `NIL`. `may` must be true for the [outer](Times::outer) times of groups if it is true for one of them.
+    pub(super) fn first_where(
+        &self,
+        behind: Option<u64>,
+        may: impl Fn(&Times) -> bool,
+        is: impl Fn(u32) -> bool,
+    ) -> u32 {
+        self.first_in(self.ring, behind, &may, &is)
+    }
+
+    fn first_in(
+        &self,
+        root: u32,
+        behind: Option<u64>,
+        may: &impl Fn(&Times) -> bool,
+        is: &impl Fn(u32) -> bool,
+    ) -> u32 {
+        #[cfg(test)]
+        crate::queues::model::query::STEPS.set(crate::queues::model::query::STEPS.get() + 1);
+        if root == NIL || !may(&self.table[root].least) {
             return NIL;
         }
-        let JobNode { seq, links, .. } = self.table[root].node;
-        if behind.is_none_or(|behind| seq > behind) {
-            let found = self.first_from(links.left, behind, now, time);
+        let Group { times, node: JobNode { seq, links, .. }, .. } = &self.table[root];
+        if behind.is_none_or(|behind| *seq > behind) {
+            let found = self.first_in(links.left, behind, may, is);
             if found != NIL {
                 return found;
             }
-            if time(&self.table[root].times) <= now {
+            if may(times) && is(root) {
                 return root;
             }
         }
-        self.first_from(links.right, behind, now, time)
+        self.first_in(links.right, behind, may, is)
     }
 
     /// Visits the groups with jobs, until `visit` returns false. The second argument of `visit` is the number of jobs of

@@ -69,7 +69,7 @@ impl Queue {
             let (least, most_jobs) = children.fold((it.times, it.jobs), |(least, most), child| {
                 self.check_ring(groups, child);
                 let child = &groups.table[child];
-                (least.min(child.least), most.max(child.most_jobs))
+                (least.outer(child.least), most.max(child.most_jobs))
             });
             assert_eq!((it.least, it.most_jobs), (least, most_jobs));
         }

@@ -3,7 +3,7 @@
 
 use super::Groups;
 use crate::base::chunks::NIL;
-use crate::queues::model::node::{Roots, State, TreeId};
+use crate::queues::model::node::{JobNode, Roots, State, TreeId};
 use crate::queues::model::query::{Part, better, parts};
 use crate::queues::model::tree;
 use crate::queues::model::{Millis, NEVER, Queue};
@@ -18,19 +18,33 @@ thread_local! {
 pub(super) struct Times {
     /// The earliest time at which a job of the group is ready. 0 if the group has a job in [`TreeId::Ready`].
     pub ready: Millis,
-    /// The earliest time at which a claim can get a job of the group. It is later than `ready` if, for example, the
-    /// group is held.
+    /// No claim gets a job of the group before this time. It is later than `ready` if, for example, the group is held.
+    /// From this time on, a claim gets a job, unless a job of the group has expired ([`Queue::is_open`]).
     pub opens: Millis,
-    /// The time from which on the group's oldest ready job waits for a claim: its due time, or `opens` if that is later.
+    /// The time from which on the group's oldest ready job waits for a claim: its due time, or the time at which the
+    /// group opens, if that is later. Ignores TTLs.
     pub waits: Millis,
+    /// See [`Queue::last_end`].
+    pub last: Millis,
 }
 
 impl Times {
-    pub const NEVER: Times = Times { ready: NEVER, opens: NEVER, waits: NEVER };
+    pub const NEVER: Times = Times { ready: NEVER, opens: NEVER, waits: NEVER, last: 0 };
 
-    pub fn min(self, other: Times) -> Times {
-        let Times { ready, opens, waits } = self;
-        Times { ready: ready.min(other.ready), opens: opens.min(other.opens), waits: waits.min(other.waits) }
+    /// Returns the earliest of the times, and the latest `last`.
+    pub fn outer(self, other: Times) -> Times {
+        let Times { ready, opens, waits, last } = self;
+        Times {
+            ready: ready.min(other.ready),
+            opens: opens.min(other.opens),
+            waits: waits.min(other.waits),
+            last: last.max(other.last),
+        }
+    }
+
+    /// Whether a claim may get a job at `now`. If false, no claim gets one.
+    pub fn may_be_open(&self, now: Millis) -> bool {
+        self.opens <= now && now < self.last
     }
 }
 
@@ -44,7 +58,7 @@ impl Queue {
 
     /// Returns the first time at which the group with these roots has a ready job, or [`NEVER`]. Returns 0 if the group
     /// has a job in [`TreeId::Ready`].
-    pub(in crate::queues::model) fn ready_from(&self, roots: &Roots) -> Millis {
+    fn ready_from(&self, roots: &Roots) -> Millis {
         if roots[TreeId::Ready] == NIL { self.first_due(roots) } else { 0 }
     }
 
@@ -57,54 +71,125 @@ impl Queue {
             return Times::NEVER;
         }
         let ready = if roots[TreeId::Ready] == NIL { due } else { 0 };
-        let mut opens = ready;
+        let (mut limit, mut head, mut end_of_head) = (group.held_until, ready, NEVER);
         if settings.ordered {
-            opens = match self.head(roots) {
-                NIL => NEVER,
-                head => match self.jobs[head].node.tree {
-                    TreeId::Delayed | TreeId::ClaimedBackoff => self.jobs[head].back_at(settings),
-                    _ => 0,
-                },
-            };
-            // A recurring job that waits for its next occurrence does not keep the group closed.
-            let occurrences = [TreeId::Upcoming, TreeId::RecurringDue].into_iter();
-            opens = occurrences.filter_map(|id| self.first_time(Some(roots), id)).fold(opens, Millis::min);
+            (head, end_of_head) = self.head_times(roots);
             let leases = TreeId::OF_LEASES.into_iter().map(|id| tree::last(&self.jobs, roots[id]));
             let deadlines = leases.filter(|&slot| slot != NIL).map(|slot| self.jobs[slot].node.time);
-            opens = deadlines.fold(opens, Millis::max);
+            limit = deadlines.fold(limit, Millis::max);
         }
-        opens = opens.max(self.next_free_lease(Some(roots), settings.group_concurrency, 0));
+        limit = limit.max(self.next_free_lease(Some(roots), settings.group_concurrency, 0));
         if let Some(rate) = settings.group_rate {
-            opens = opens.max(group.log.opens_at(rate, 0));
+            limit = limit.max(group.log.opens_at(rate, 0));
         }
-        let opens = opens.max(group.held_until);
-        Times { ready, opens, waits: due.max(opens) }
+        let opens = head.min(end_of_head).max(limit);
+        Times { ready, opens, waits: due.max(head).max(limit), last: self.last_end(roots) }
     }
 
-    /// Returns the head of a group, or `NIL`. The head is the job with the lowest push number. Ignores dead letters,
-    /// jobs that are claimed for their last attempt, and recurring jobs that wait for an occurrence. The queue must be
-    /// ORDERED.
-    fn head(&self, roots: &Roots) -> u32 {
-        [TreeId::Ready, TreeId::Delayed, TreeId::Claimed, TreeId::ClaimedBackoff]
-            .into_iter()
-            .fold(NIL, |head, id| self.order().better(&self.jobs, head, tree::best(&self.jobs, roots[id])))
+    /// Returns two times of an ORDERED group, apart from its leases and limits: when it opens if no job expires, and when
+    /// its head expires, or [`NEVER`].
+    fn head_times(&self, roots: &Roots) -> (Millis, Millis) {
+        let Some((node, head)) = self.head(roots, None) else {
+            return (self.first_occurrence(roots, 0, u64::MAX), NEVER);
+        };
+        let job = &self.jobs[head];
+        let due = if node.tree == TreeId::Ready { 0 } else { job.back_at() };
+        let opens = if self.holds_its_group(head) { due } else { due.min(self.first_occurrence(roots, 0, node.seq)) };
+        (opens, job.ttl().map_or(NEVER, |ttl| ttl.expires))
     }
 
-    /// Returns the job that a claim gets at `now`, or `NIL`. This is a job of the first open group. O(log n).
-    pub(in crate::queues::model) fn best_in_turn(&self, groups: &Groups, now: Millis) -> u32 {
-        let group = groups.turn(now);
-        if group == NIL {
-            return NIL;
-        }
-        let roots = groups.roots_of(group, &self.roots);
+    /// Returns the head of a group: the job with the lowest push number. Ignores dead letters, jobs that are claimed for
+    /// their last attempt, and recurring jobs that wait for an occurrence. With `now`, also ignores jobs that have
+    /// expired at `now`. The queue must be ORDERED.
+    fn head(&self, roots: &Roots, now: Option<Millis>) -> Option<(&JobNode, u32)> {
+        let trees = [TreeId::Ready, TreeId::Delayed, TreeId::Claimed, TreeId::ClaimedBackoff];
+        let best = |id| self.tree(roots, id).best(Part::All, 0, self.order());
+        let of_ttl = [TreeId::ReadyTtl, TreeId::WaitingTtl];
+        let with_ttl = of_ttl.into_iter().filter_map(|id| match now {
+            Some(now) => self.best_with_ttl(roots[id], now, NEVER),
+            None => best(id),
+        });
+        let head = trees.into_iter().filter_map(best).chain(with_ttl).reduce(|a, b| better(self.order(), a, b));
+        head.map(|(_, slot)| (&self.jobs[slot].node, slot))
+    }
+
+    /// Whether a waiting job of an ORDERED group comes before recurring jobs that were pushed earlier: a worker has had
+    /// the job, and gave it back or lost its lease.
+    fn holds_its_group(&self, slot: u32) -> bool {
+        let job = &self.jobs[slot];
+        job.attempts > 0 || job.token != 0 || self.extras(job).claimed != 0
+    }
+
+    /// Returns the first time, not before `from`, at which a recurring job is due whose push number is below `before`.
+    fn first_occurrence(&self, roots: &Roots, from: Millis, before: u64) -> Millis {
+        let trees = [TreeId::Upcoming, TreeId::RecurringDue, TreeId::UpcomingTtl];
+        trees.into_iter().filter_map(|id| self.tree(roots, id).first_pushed(from, before)).min().unwrap_or(NEVER)
+    }
+
+    /// Returns the job that a claim gets from a group, apart from the group's leases and limits, or `NIL`.
+    fn best_of_group(&self, roots: &Roots, now: Millis) -> u32 {
         if !self.settings.ordered {
             return self.best_of(roots, now);
         }
-        let head = self.head(roots);
-        let is_ready = head != NIL && self.state_of(head, now) == State::Ready;
-        let head = is_ready.then(|| (&self.jobs[head].node, head));
-        let best = |id| self.tree(roots, id).best(Part::Until, now, self.order());
-        let bests = [head, best(TreeId::Upcoming), best(TreeId::RecurringDue)].into_iter().flatten();
-        bests.reduce(|a, b| better(self.order(), a, b)).map_or(NIL, |(_, slot)| slot)
+        let head = self.head(roots, Some(now));
+        let mut best = None;
+        if head.is_none_or(|(_, head)| !self.holds_its_group(head)) {
+            let occurrences = [TreeId::Upcoming, TreeId::RecurringDue].into_iter();
+            let bests = occurrences.filter_map(|id| self.tree(roots, id).best(Part::Until, now, self.order()));
+            let found = bests.reduce(|a, b| better(self.order(), a, b));
+            best = self.best_among_ttl(roots, &[TreeId::UpcomingTtl], now, now, found);
+        }
+        let best = best.filter(|(node, _)| head.is_none_or(|(head, _)| node.seq < head.seq));
+        let head = head.filter(|&(_, head)| self.state_of(head, now) == State::Ready);
+        best.or(head).map_or(NIL, |(_, slot)| slot)
+    }
+
+    /// Whether a claim gets a job of the group at `now`, if its [`Times`] allow it. O(1) if no job of the group has a TTL.
+    pub(super) fn is_open(&self, groups: &Groups, group: u32, now: Millis) -> bool {
+        let roots = groups.roots_of(group, &self.roots);
+        groups.table[group].times.may_be_open(now) && (!roots.have_ttl() || self.best_of_group(roots, now) != NIL)
+    }
+
+    /// Returns a time after `now` before which no claim gets a job of a group without a command. The group's limits must
+    /// allow a claim at `now`, but all its ready jobs must have expired, or its head must not be ready.
+    fn next_try(&self, roots: &Roots, now: Millis) -> Millis {
+        if !self.settings.ordered {
+            let trees = parts(State::Ready).iter().filter(|(id, _)| *id != TreeId::Ready);
+            let dues = trees.filter_map(|&(id, _)| self.first_where(Some(roots), id, |time| time > now));
+            return dues.min().unwrap_or(NEVER);
+        }
+        let Some((node, head)) = self.head(roots, Some(now)) else {
+            return self.first_occurrence(roots, now + 1, u64::MAX);
+        };
+        let job = &self.jobs[head];
+        let next = if self.holds_its_group(head) { NEVER } else { self.first_occurrence(roots, now + 1, node.seq) };
+        next.min(job.back_at()).min(job.ttl().map_or(NEVER, |ttl| ttl.expires))
+    }
+
+    /// Returns a time before which no claim gets a job of any group without a command. If a claim gets one at `now`, the
+    /// time is not after `now`. Otherwise, it is after `now`.
+    pub(in crate::queues::model) fn opens(&self, now: Millis) -> Millis {
+        let opens_with_ttl = |roots: &Roots, is_open: bool| if is_open { now } else { self.next_try(roots, now) };
+        match &self.groups {
+            None if self.roots.have_ttl() => opens_with_ttl(&self.roots, self.best_of(&self.roots, now) != NIL),
+            None => self.ready_from(&self.roots),
+            Some(groups) if groups.opens() > now => groups.opens(),
+            Some(groups) if self.turn(groups, now) != NIL => now,
+            Some(groups) => groups.opens_by(now, |group| self.next_try(groups.roots_of(group, &self.roots), now)),
+        }
+    }
+
+    /// Returns the job that a claim gets at `now`, or `NIL`. This is a job of the first open group.
+    pub(in crate::queues::model) fn best_in_turn(&self, groups: &Groups, now: Millis) -> u32 {
+        match self.turn(groups, now) {
+            NIL => NIL,
+            group => self.best_of_group(groups.roots_of(group, &self.roots), now),
+        }
+    }
+
+    /// Returns the first group that is open at `now`, or `NIL`. O(log n), or longer if many groups have expired jobs
+    /// between groups that open later.
+    fn turn(&self, groups: &Groups, now: Millis) -> u32 {
+        groups.first_where(None, |times| times.may_be_open(now), |group| self.is_open(groups, group, now))
     }
 }

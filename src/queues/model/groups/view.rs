@@ -107,9 +107,11 @@ impl Queue {
             if group != NIL {
                 behind = Some(groups.table[group].node.seq);
                 rounds.push_back((group, None));
+                let roots = groups.roots_of(group, &self.roots);
                 #[cfg(test)]
                 crate::queues::model::query::STEPS.set(crate::queues::model::query::STEPS.get() + 1);
-                return Some(self.best_of(groups.roots_of(group, &self.roots), now));
+                // If jobs have a TTL, the best one may have expired, and is still listed.
+                return if roots.have_ttl() { self.by_rank(roots, now).next() } else { Some(self.best_of(roots, now)) };
             }
             // In later rounds, each group serves its next job.
             loop {

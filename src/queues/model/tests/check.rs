@@ -2,11 +2,12 @@
 
 use super::super::extras::OwnedExtras;
 use super::super::followers::Follower;
+use super::super::items::DueEntry;
 use super::super::job::Job;
 use super::super::node::{Links, Roots, TreeId, key};
 use super::super::query::ByTime;
 use super::super::rate::MAX_ENTRIES;
-use super::super::tree::{self, ServingOrder};
+use super::super::tree::{self, Item, ServingOrder};
 use super::super::{MAX_NOW, MAX_TIME, Millis, NEVER, Queue, State};
 use crate::base::chunks::NIL;
 use std::collections::{BTreeSet, HashSet};
@@ -16,8 +17,7 @@ impl Queue {
     /// least one job.
     pub fn claimable(&self, now: Millis) -> u64 {
         let now = now.min(MAX_NOW);
-        let is_closed = self.groups.as_ref().is_some_and(|groups| groups.opens() > now);
-        if is_closed || self.is_next_expired(now) { 0 } else { self.free(now).min(self.count(now, State::Ready)) }
+        if self.best_ready(now) == NIL { 0 } else { self.free(now).min(self.count(now, State::Ready)) }
     }
 
     pub(in crate::queues::model) fn check(&self) {
@@ -36,7 +36,7 @@ impl Queue {
             assert_eq!(self.slot_of(job.id()), Some(slot));
             self.check_job(job);
         }
-        self.check_returns(&seen);
+        self.check_due_entries(&seen);
         self.check_groups(&seen);
         let of_jobs: usize = seen.iter().map(|&s| self.jobs[s].owned_bytes()).sum();
         let of_extras: usize = self.extras.values().map(OwnedExtras::owned_bytes).sum();
@@ -58,7 +58,7 @@ impl Queue {
         assert_eq!(expected.collect::<BTreeSet<_>>(), self.expiries);
         for &(expiry, slot) in &self.expiries {
             let at = expiry.min(MAX_NOW);
-            let is_dead = self.jobs[slot].state(at, &self.settings) == State::Dead;
+            let is_dead = self.jobs[slot].state(at) == State::Dead;
             assert!(
                 expiry > at
                     || is_dead && self.has_follower(slot)
@@ -90,14 +90,14 @@ impl Queue {
             }
             TreeId::Claimed | TreeId::ClaimedBackoff => {
                 assert!(!job.exhausted() && job.token > 0);
-                assert_eq!(job.claimed_tree(&self.settings), job.node.tree);
+                assert_eq!(job.claimed_tree(), job.node.tree);
             }
             TreeId::ClaimedLast | TreeId::ClaimedRecurring => {
                 assert!(job.exhausted() && job.token > 0);
-                assert_eq!(job.claimed_tree(&self.settings), job.node.tree);
+                assert_eq!(job.claimed_tree(), job.node.tree);
             }
             TreeId::Dead => assert!(job.token == 0),
-            TreeId::BackoffDue | TreeId::RecurringDue => panic!("trees of due entries have no jobs"),
+            _ => panic!("trees of due entries have no jobs"),
         }
     }
 
@@ -118,50 +118,56 @@ impl Queue {
         if !tree.is_served() {
             return;
         }
+        assert_eq!(node.is_candidate(), self.jobs[root].ttl().is_none());
         let children = [left, right].map(|child| tree::best(&self.jobs, child));
-        let best = children.into_iter().fold(root, |a, b| self.order().better(&self.jobs, a, b));
+        let own = if node.is_candidate() { root } else { NIL };
+        let best = children.into_iter().fold(own, |a, b| self.order().better(&self.jobs, a, b));
         assert_eq!(node.best, best);
     }
 
-    fn check_returns(&self, seen: &[u32]) {
-        let mut expected: Vec<u32> =
-            seen.iter().copied().filter(|&slot| self.jobs[slot].node.tree.second().is_some()).collect();
+    fn check_due_entries(&self, seen: &[u32]) {
         let mut found = Vec::new();
         for roots in self.all_roots() {
             self.check_due_entry_trees(roots, self.order(), false, &mut found);
         }
-        found.sort_unstable();
-        expected.sort_unstable();
-        assert_eq!(found, expected);
-        let mut grouped = Vec::new();
         if let Some(groups) = &self.groups {
-            self.check_due_entry_trees(groups.roots_of_all(), ServingOrder::default(), true, &mut grouped);
+            self.check_due_entry_trees(groups.roots_of_all(), ServingOrder::default(), true, &mut found);
         }
-        grouped.sort_unstable();
-        let with_group = |&slot: &u32| self.jobs[slot].member() != NIL;
-        assert_eq!(self.due_entries.len(), found.len() + grouped.len());
-        assert_eq!(grouped, expected.into_iter().filter(with_group).collect::<Vec<_>>());
+        let entries = |&slot: &u32| self.entries(slot).map(move |(tree, of_all)| (slot, tree as u8, of_all));
+        let mut expected: Vec<_> = seen.iter().flat_map(entries).collect();
+        expected.sort_unstable();
+        found.sort_unstable();
+        assert_eq!(found, expected);
+        assert_eq!(self.due_entries.len(), found.len());
     }
 
-    fn check_due_entry_trees(&self, roots: &Roots, order: ServingOrder, of_all_groups: bool, found: &mut Vec<u32>) {
+    fn check_due_entry_trees(
+        &self,
+        roots: &Roots,
+        order: ServingOrder,
+        of_all_groups: bool,
+        found: &mut Vec<(u32, u8, bool)>,
+    ) {
         let items = &self.due_entries;
         for tree in TreeId::OF_DUE_ENTRIES {
+            let is_of_ttl = TreeId::OF_TTL.contains(&tree);
             let all: Vec<u32> = ByTime::of(items, roots[tree], None).map(|(entry, _)| entry).collect();
-            assert!(all.is_sorted_by_key(|&entry| key(&items[entry].node)));
+            assert!(all.is_sorted_by_key(|&entry| items[entry].key()));
             for entry in all {
-                let it = &items[entry];
-                let job = &self.jobs[it.job];
-                let due = job.back_at(&self.settings);
-                assert_eq!(key(&it.node), (due, job.node.priority, job.node.seq));
-                assert_eq!((it.deadline, it.of_all_groups), (job.node.time, of_all_groups));
-                assert_eq!((job.node.tree.second(), it.node.tree), (Some(tree), tree));
+                let it @ DueEntry { job: slot, .. } = &items[entry];
+                let job = &self.jobs[*slot];
+                assert_eq!(key(&it.node), (job.back_at(), job.node.priority, job.node.seq));
+                let end = if is_of_ttl { self.end_of_ttl(*slot) } else { job.node.time };
+                assert_eq!((it.end, it.of_all_groups, it.node.tree), (end, of_all_groups, tree));
+                assert_eq!(it.node.is_candidate(), is_of_ttl || job.ttl().is_none());
                 let Links { left, right, .. } = it.node.links;
                 let children = || [left, right].into_iter().filter(|&child| child != NIL);
-                let first = children().map(|child| items[child].first_deadline).min();
-                assert_eq!(it.first_deadline, first.unwrap_or(it.deadline).min(it.deadline));
-                let best = children().fold(entry, |best, child| order.better(items, best, tree::best(items, child)));
+                let outer = if is_of_ttl { Millis::max } else { Millis::min };
+                assert_eq!(it.bound, children().map(|child| items[child].bound).fold(it.end, outer));
+                let own = if it.node.is_candidate() { entry } else { NIL };
+                let best = children().fold(own, |best, child| order.better(items, best, tree::best(items, child)));
                 assert_eq!(it.node.best, best);
-                found.push(it.job);
+                found.push((*slot, tree as u8, of_all_groups));
             }
         }
     }

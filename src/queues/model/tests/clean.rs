@@ -46,6 +46,11 @@ fn a_job_is_delayed_since_a_command_made_it_so() {
         pair.nack_with(1000, "a", token, later, FREE).expect("the token is good");
         assert!(pair.reschedule(1050, "a", None, Some(5)), "another priority is no other state");
     });
+    since_1000(State::Delayed, |pair, token| {
+        pair.nack_with(1000, "a", token, later, FREE).expect("the token is good");
+        let again = Push { payload: b"other", id: Some(b"a"), due: 1050, again: true, ..Push::default() };
+        assert!(pair.push(1050, &again).is_some(), "another payload is no other state");
+    });
     since_1000(State::Delayed, |pair, _| {
         assert!(pair.cancel(20, "a"));
         pair.job(20, "a", 400_000);
@@ -56,7 +61,8 @@ fn a_job_is_delayed_since_a_command_made_it_so() {
     });
     since_1000(State::Delayed, |pair, token| {
         pair.configure(20, |s| (s.backoff_base, s.backoff_max) = (5000, 5000));
-        assert!(pair.extend(20, "a", token, 1000), "the lease expires then");
+        pair.nack(20, "a", token, Nack::At(20));
+        pair.take(20, 1000, "a");
     });
 }
 

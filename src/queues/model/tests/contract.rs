@@ -1,4 +1,4 @@
-//! Tests of PUSH, CLAIM, the serving order, states, CANCEL, RESCHEDULE, REDRIVE, EVERY and `next_wake`.
+//! Tests of PUSH, CLAIM, the serving order, states, CANCEL, RESCHEDULE, REDRIVE, EVERY and `next_opening`.
 
 use super::super::{Full, MAX_TIME, Nack, Push, Queue, State};
 use super::Pair;
@@ -7,7 +7,7 @@ use super::Pair;
 fn an_empty_queue_has_nothing_and_waits_for_nothing() {
     let mut pair = Pair::new();
     assert_eq!(pair.claim(5, 10, 9), []);
-    assert_eq!(pair.primary.next_wake(5), None);
+    assert_eq!(pair.primary.next_opening(5), None);
     assert_eq!(pair.counts(5), [0; 4]);
     assert!(!pair.ack(5, "a", 0) && !pair.cancel(5, "a") && !pair.redrive(5, 1));
     assert!(pair.primary.is_empty());
@@ -129,7 +129,7 @@ fn attempts_count_at_the_claim_and_cannot_be_gone_round() {
     assert_eq!(pair.counts(9), [0, 0, 1, 0]);
     assert_eq!(pair.counts(10), [0, 0, 0, 1]);
     assert_eq!(pair.claim(10, 20, 1), []);
-    assert_eq!(pair.primary.next_wake(10), None);
+    assert_eq!(pair.primary.next_opening(10), None);
     assert_eq!(pair.primary.get(10, b"a").unwrap().time, 10);
 }
 
@@ -269,9 +269,9 @@ fn a_step_back_of_the_clock_does_not_hide_what_was_due_at_once() {
     pair.job(1000, "at", 1010);
     assert_eq!(pair.counts(1010), [2, 0, 0, 0]);
     assert_eq!(pair.counts(10), [1, 1, 0, 0]);
-    assert_eq!(pair.primary.next_wake(10), Some(10));
+    assert_eq!(pair.primary.next_opening(10), Some(10));
     pair.take(10, 20, "now");
-    assert_eq!(pair.primary.next_wake(10), Some(20));
+    assert_eq!(pair.primary.next_opening(10), Some(20));
 }
 
 #[test]
@@ -361,7 +361,7 @@ fn the_ends_of_time_and_number_do_no_harm() {
     let token = pair.take(u64::MAX, u64::MAX, "a");
     assert!(pair.extend(u64::MAX, "a", token, 0));
     assert_eq!(pair.nack(u64::MAX, "a", token, Nack::Default), Some(Some(MAX_TIME)));
-    assert_eq!(pair.primary.next_wake(u64::MAX), None);
+    assert_eq!(pair.primary.next_opening(u64::MAX), None);
     assert!(pair.reschedule(0, "b", Some(0), Some(i32::MIN)));
     let token = pair.take(0, u64::MAX, "b");
     assert!(pair.ack(u64::MAX, "b", token));

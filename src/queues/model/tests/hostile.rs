@@ -54,7 +54,7 @@ fn exercise(mut queue: Queue) {
     queue.check();
     for now in [0, 30, 1000, MAX_TIME, u64::MAX] {
         queue.stats(now);
-        queue.next_wake(now);
+        queue.next_opening(now);
         let jobs = queue.claim(now.saturating_mul(1000), now.saturating_add(5), 3, b"w", |_| ());
         let got: Vec<_> = jobs.iter().map(|j| (j.id.to_vec(), j.token)).collect();
         for (i, (id, token)) in got.into_iter().enumerate() {
@@ -246,6 +246,7 @@ proptest! {
                     recurrence: due.map(|period| Recurrence { period, anchor: c }),
                     created: f,
                     ttl: (f % 2 == 0).then_some(Ttl { ttl: b, expires: a }),
+                    backoff: [None, Some(0), Some(a)][d as usize % 3],
                     extras: Extras {
                         claimed: a,
                         failed: b,
@@ -280,7 +281,7 @@ fn claims_without_an_attempt_a_token_or_a_lease_are_refused() {
             "{deadline}"
         );
     }
-    let record = |attempts, token| Record {
+    let record = |attempts, token, backoff| Record {
         id: b"b",
         payload: b"y",
         group: b"",
@@ -290,16 +291,27 @@ fn claims_without_an_attempt_a_token_or_a_lease_are_refused() {
         seq: 9,
         token,
         attempts,
-        max_attempts: 0,
+        max_attempts: 2,
         recurrence: None,
         created: 1,
         ttl: None,
+        backoff,
         extras: Extras::default(),
     };
-    for (attempts, token, fits) in [(1, 1, true), (0, 1, false), (1, 0, false)] {
+    let (none, most) = (Some(0), Some(MAX_TIME));
+    for (attempts, token, backoff, fits) in [
+        (1, 1, none, true),
+        (0, 1, none, false),
+        (1, 0, none, false),
+        (1, 1, None, true),
+        (1, 1, most, true),
+        (1, 1, Some(MAX_TIME + 1), false),
+        (2, 1, none, true),
+        (2, 1, Some(1), false),
+    ] {
         let mut queue = pair.primary.clone();
-        let change = Change::RestoreJob(record(attempts, token));
-        assert_eq!(queue.apply(&Effect { at: 5, change }), fits, "{attempts} {token}");
+        let change = Change::RestoreJob(record(attempts, token, backoff));
+        assert_eq!(queue.apply(&Effect { at: 5, change }), fits, "{attempts} {token} {backoff:?}");
         queue.check();
     }
 }

@@ -14,6 +14,7 @@ mod holds;
 mod hostile;
 mod ids;
 mod model;
+mod pairs;
 mod progress;
 mod random;
 mod relocation;

@@ -23,6 +23,8 @@ pub struct ModelJob {
     pub attempts: u32,
     pub max: u32,
     every: Option<(u64, u64)>,
+    /// How long the job waits after its lease, as BACKOFF was at the claim.
+    wait: u64,
     seq: u64,
     token: u64,
     pub created: u64,
@@ -83,10 +85,9 @@ impl ModelJob {
 
     /// Returns when a claimed job is due again if its lease expires. Returns `None` if the job then becomes a dead
     /// letter.
-    fn back(&self, s: &Settings) -> Option<u64> {
+    fn back(&self) -> Option<u64> {
         match self.every {
-            // Another test checks JITTER.
-            _ if !self.spent() => Some(self.time + backoff(s, self.attempts)),
+            _ if !self.spent() => Some(self.time + self.wait),
             Some((period, anchor)) => Some(next_occurrence(period, anchor, self.time)),
             None => None,
         }
@@ -98,14 +99,14 @@ impl ModelJob {
         self.place == Where::Claimed && self.time <= now && self.spent() && self.every.is_some()
     }
 
-    pub fn expires(&self, now: u64, s: &Settings) -> Option<u64> {
+    pub fn expires(&self, now: u64) -> Option<u64> {
         let (ttl, expires) = self.ttl?;
-        Some(if self.has_missed(now) { self.back(s)? + ttl } else { expires })
+        Some(if self.has_missed(now) { self.back()? + ttl } else { expires })
     }
 
-    fn has_expired(&self, now: u64, s: &Settings) -> bool {
-        let waits = matches!(self.state(now, s), State::Ready | State::Delayed);
-        waits && self.expires(now, s).is_some_and(|expires| expires <= now)
+    fn has_expired(&self, now: u64) -> bool {
+        let waits = matches!(self.state(now), State::Ready | State::Delayed);
+        waits && self.expires(now).is_some_and(|expires| expires <= now)
     }
 
     /// Makes the period (EVERY) and the TTL of the job begin at `due`.
@@ -128,13 +129,13 @@ impl ModelJob {
 
     /// Returns when the upkeep must act on the job: when the job has expired, or when a waiting push with AGAIN becomes
     /// a job.
-    fn upkeep(&self, s: &Settings) -> Option<u64> {
-        let dies = self.place == Where::Claimed && self.back(s).is_none();
+    fn upkeep(&self) -> Option<u64> {
+        let dies = self.place == Where::Claimed && self.back().is_none();
         match self.place {
             Where::Dead => None,
             _ if self.declared.is_some() => Some(self.time),
             _ if dies => self.next.as_ref().map(|_| self.time),
-            Where::Claimed => Some(self.expires(u64::MAX, s)?.max(self.time)),
+            Where::Claimed => Some(self.expires(u64::MAX)?.max(self.time)),
             Where::Waiting(_) => self.ttl.map(|(_, expires)| expires),
         }
     }
@@ -147,11 +148,11 @@ impl ModelJob {
     }
 
     /// Returns the time at which the job entered its state.
-    fn since(&self, now: u64, s: &Settings) -> u64 {
+    fn since(&self, now: u64) -> u64 {
         let last = [Some(self.created), self.claimed, self.failed(now), Some(self.moved)].into_iter().flatten().max();
-        match self.state(now, s) {
+        match self.state(now) {
             State::Dead => self.time,
-            State::Ready => self.due(now, s).max(last.unwrap()),
+            State::Ready => self.due(now).max(last.unwrap()),
             _ => last.unwrap(),
         }
     }
@@ -162,31 +163,27 @@ impl ModelJob {
 
     /// Returns the due time of a waiting job. If the job waits because its lease has expired, returns the time at which
     /// the job is due again.
-    pub fn due(&self, now: u64, s: &Settings) -> u64 {
+    pub fn due(&self, now: u64) -> u64 {
         match self.place {
-            Where::Claimed if self.time <= now => self.back(s).unwrap_or(self.time),
+            Where::Claimed if self.time <= now => self.back().unwrap_or(self.time),
             _ => self.time,
         }
     }
 
-    pub fn state(&self, now: u64, s: &Settings) -> State {
+    pub fn state(&self, now: u64) -> State {
         match self.place {
             Where::Dead => State::Dead,
             Where::Waiting(true) => State::Ready,
             Where::Waiting(false) if self.time <= now => State::Ready,
             Where::Waiting(false) => State::Delayed,
             Where::Claimed if self.time > now => State::Claimed,
-            Where::Claimed => match self.back(s) {
+            Where::Claimed => match self.back() {
                 None => State::Dead,
                 Some(back) if back > now => State::Delayed,
                 Some(_) => State::Ready,
             },
         }
     }
-}
-
-fn backoff(s: &Settings, attempts: u32) -> u64 {
-    (s.backoff_base * 2u64.pow(attempts.saturating_sub(1))).min(s.backoff_max)
 }
 
 #[derive(Clone, Debug, Default)]
@@ -249,7 +246,7 @@ impl Model {
     }
 
     pub fn count(&self, now: u64, state: State) -> u64 {
-        self.jobs.iter().filter(|j| j.state(now, &self.settings) == state).count() as u64
+        self.jobs.iter().filter(|j| j.state(now) == state).count() as u64
     }
 
     pub fn expired(&self, now: u64) -> u64 {
@@ -264,7 +261,7 @@ impl Model {
     /// Updates the job after its lease has expired. If this was the last attempt of a recurring job, moves the job to
     /// its next occurrence.
     fn pass(&mut self, i: usize, now: u64) {
-        let (has_missed, back) = (self.jobs[i].has_missed(now), self.jobs[i].back(&self.settings));
+        let (has_missed, back) = (self.jobs[i].has_missed(now), self.jobs[i].back());
         let deadline = self.jobs[i].time;
         let is_over = self.jobs[i].place == Where::Claimed && deadline <= now;
         let next = self.next_occurrence(i, deadline);
@@ -297,6 +294,9 @@ impl Model {
         self.jobs[i].attempts = 0;
         if let Some((declared, is_timed)) = self.jobs[i].declared.take() {
             self.become_declared(i, now, declared, is_timed, due);
+        }
+        if self.jobs[i].next.is_some() {
+            self.count_replaced_push();
         }
         self.jobs[i].recur(due);
     }
@@ -342,12 +342,12 @@ impl Model {
     pub fn declare(&mut self, now: u64, push: &Push<'_>, is_timed: bool) -> Result<(), ()> {
         let id = push.id.expect("an ID");
         let before = self.clone();
-        if self.position(id).is_some_and(|i| self.jobs[i].has_expired(now, &self.settings)) {
+        if self.position(id).is_some_and(|i| self.jobs[i].has_expired(now)) {
             self.expire(now, id);
         }
         let new = Next::of(push, &self.settings);
         let same = self.position(id);
-        let state = same.map(|i| self.jobs[i].state(now, &self.settings));
+        let state = same.map(|i| self.jobs[i].state(now));
         let Some(i) = same.filter(|_| state != Some(State::Dead)) else {
             let reply = self.push(now, &Push { replace: true, ..*push });
             return reply.map(|_| ()).map_err(|()| *self = before);
@@ -374,7 +374,7 @@ impl Model {
             self.wait(i, now, back);
         }
         let job = &self.jobs[i];
-        let is_ready = job.state(now, &self.settings) == State::Ready;
+        let is_ready = job.state(now) == State::Ready;
         let due = if is_ready { job.time.min(now) } else { job.time };
         let (old, period) = (job.every, push.every.unwrap());
         if old.is_some_and(|(was, _)| was == period) {
@@ -427,7 +427,7 @@ impl Model {
     /// Returns when a job whose lease has expired is due, after a waiting declaration.
     fn due_after(&self, i: usize, now: u64) -> u64 {
         let job = &self.jobs[i];
-        if job.has_missed(now) { self.next_occurrence(i, job.time).unwrap() } else { job.due(now, &self.settings) }
+        if job.has_missed(now) { self.next_occurrence(i, job.time).unwrap() } else { job.due(now) }
     }
 
     pub fn progress(&mut self, now: u64, id: &[u8], token: u64, text: &[u8]) -> bool {
@@ -458,7 +458,7 @@ impl Model {
     /// [`expire`](Self::expire).
     pub fn keep_up(&mut self, now: u64, id: &[u8]) {
         let i = self.position(id).expect("a job");
-        if self.jobs[i].declared.is_some() && self.jobs[i].state(now, &self.settings) != State::Dead {
+        if self.jobs[i].declared.is_some() && self.jobs[i].state(now) != State::Dead {
             self.settle_declaration(i, now);
         } else {
             self.expire(now, id);
@@ -469,13 +469,13 @@ impl Model {
     /// letter. If a recurring job has expired, moves it to its next occurrence. If any other job has expired, drops it.
     pub fn expire(&mut self, now: u64, id: &[u8]) {
         let i = self.position(id).expect("a job");
-        assert!(self.jobs[i].upkeep(&self.settings).is_some_and(|at| at <= now));
-        if self.jobs[i].state(now, &self.settings) == State::Dead {
+        assert!(self.jobs[i].upkeep().is_some_and(|at| at <= now));
+        if self.jobs[i].state(now) == State::Dead {
             self.counters.replaced += 1;
             self.leave(i, now);
             return self.remove(i, now);
         }
-        assert!(self.jobs[i].has_expired(now, &self.settings));
+        assert!(self.jobs[i].has_expired(now));
         self.counters.expired += 1;
         if self.jobs[i].every.is_none() {
             self.leave(i, now);
@@ -497,6 +497,12 @@ impl Model {
         self.wait(i, now, back);
     }
 
+    /// Counts a push with AGAIN that adds no job.
+    fn count_replaced_push(&mut self) {
+        self.counters.pushed += 1;
+        self.counters.replaced += 1;
+    }
+
     /// Makes a recurring job wait for its next occurrence.
     fn begin_again(&mut self, i: usize, now: u64) {
         let due = self.next_occurrence(i, now).expect("EVERY");
@@ -512,19 +518,19 @@ impl Model {
 
     /// Whether the upkeep must call `expire` for a job.
     pub fn has_overdue(&self, now: u64) -> bool {
-        self.jobs.iter().filter_map(|j| j.upkeep(&self.settings)).any(|at| at <= now)
+        self.jobs.iter().filter_map(|j| j.upkeep()).any(|at| at <= now)
     }
 
     /// Returns the number of jobs that are not dead, plus the number of pushes that wait behind a job.
     fn alive(&self, now: u64) -> u64 {
-        let alive = self.jobs.iter().filter(|j| j.state(now, &self.settings) != State::Dead).count();
+        let alive = self.jobs.iter().filter(|j| j.state(now) != State::Dead).count();
         (alive + self.jobs.iter().filter(|j| j.next.is_some()).count()) as u64
     }
 
     pub fn peek(&self, now: u64, state: State) -> Vec<&ModelJob> {
-        let mut jobs: Vec<_> = self.jobs.iter().filter(|j| j.state(now, &self.settings) == state).collect();
+        let mut jobs: Vec<_> = self.jobs.iter().filter(|j| j.state(now) == state).collect();
         let aging = i128::from(self.settings.aging);
-        let due = |j: &ModelJob| j.due(now, &self.settings);
+        let due = |j: &ModelJob| j.due(now);
         jobs.sort_by_key(|j| match state {
             State::Ready if self.settings.ordered => (0, 0, 0, j.seq),
             State::Ready if aging == 0 => (i128::from(j.priority), due(j), 0, j.seq),
@@ -547,9 +553,14 @@ impl Model {
 
     /// Returns the job that a claim would get from a group, or `None` if the claim would get none.
     fn next_of(&self, group: &[u8], now: u64) -> Option<&ModelJob> {
+        self.next_but(group, now, |job| job.has_expired(now))
+    }
+
+    /// Does the same, but takes no notice of some waiting jobs.
+    fn next_but(&self, group: &[u8], now: u64, ignored: impl Fn(&ModelJob) -> bool) -> Option<&ModelJob> {
         let s = &self.settings;
         let jobs: Vec<_> = self.jobs.iter().filter(|j| j.group == group).collect();
-        let claimed = jobs.iter().filter(|j| j.state(now, &self.settings) == State::Claimed).count() as u64;
+        let claimed = jobs.iter().filter(|j| j.state(now) == State::Claimed).count() as u64;
         let out = self.group_units.iter().filter(|(name, back)| name == group && *back > now).count() as u64;
         if s.group_concurrency > 0 && claimed >= s.group_concurrency
             || s.group_rate.is_some_and(|rate| out >= rate.limit)
@@ -558,12 +569,18 @@ impl Model {
             return None;
         }
         if s.ordered {
-            let (between, others): (Vec<_>, Vec<_>) = jobs.into_iter().partition(|j| j.is_between(now));
-            let head = others.into_iter().filter(|j| j.state(now, s) != State::Dead).min_by_key(|j| j.seq);
-            let ready = |j: &&ModelJob| claimed == 0 && j.state(now, s) == State::Ready;
-            return head.into_iter().chain(between).filter(ready).min_by_key(|j| j.seq);
+            let waiting = jobs.into_iter().filter(|j| j.state(now) != State::Dead && !ignored(j));
+            let (between, others): (Vec<_>, Vec<_>) = waiting.partition(|j| j.is_between(now));
+            let is_ready = |j: &&ModelJob| j.state(now) == State::Ready;
+            let head = others.into_iter().min_by_key(|j| j.seq);
+            let between = between.into_iter().filter(is_ready).min_by_key(|j| j.seq);
+            let first = match head {
+                Some(head) if head.claimed.is_some() => Some(head),
+                _ => head.into_iter().chain(between).min_by_key(|j| j.seq),
+            };
+            return first.filter(|j| claimed == 0 && is_ready(j));
         }
-        self.peek(now, State::Ready).into_iter().find(|j| j.group == group)
+        self.peek(now, State::Ready).into_iter().find(|j| j.group == group && !ignored(j))
     }
 
     fn is_held(&self, group: &[u8], now: u64) -> bool {
@@ -629,9 +646,8 @@ impl Model {
 
     /// Returns for each group: its name; its numbers of ready, delayed and claimed jobs; the end of its hold.
     pub fn groups(&self, now: u64) -> Vec<(&[u8], [u64; 3], Option<u64>)> {
-        let count = |group: &[u8], state| {
-            self.jobs.iter().filter(|j| j.group == group && j.state(now, &self.settings) == state).count() as u64
-        };
+        let count =
+            |group: &[u8], state| self.jobs.iter().filter(|j| j.group == group && j.state(now) == state).count() as u64;
         let counts = |group| [State::Ready, State::Delayed, State::Claimed].map(|state| count(group, state));
         let held = |group| self.holds.get(group).copied().filter(|&until| until > now);
         self.names().into_iter().map(|group| (group, counts(group), held(group))).collect()
@@ -649,24 +665,19 @@ impl Model {
         self.ring.iter().any(|other| other == group)
     }
 
-    pub fn hold_group_of(&mut self, id: &[u8], until: u64) {
-        if let Some(i) = self.position(id) {
-            let group = self.jobs[i].group.clone();
-            let until = until.max(self.holds.get(&group).copied().unwrap_or(0));
-            assert!(self.hold(&group, until));
-        }
+    pub fn group_of(&self, id: &[u8]) -> Vec<u8> {
+        self.position(id).map_or(Vec::new(), |i| self.jobs[i].group.clone())
     }
 
-    /// Whether the job that is served first has expired.
-    fn is_next_expired(&self, now: u64) -> bool {
-        self.next(now).is_some_and(|j| j.has_expired(now, &self.settings))
+    pub fn hold_longer(&mut self, group: &[u8], until: u64) {
+        self.hold(group, until.max(self.holds.get(group).copied().unwrap_or(0)));
+    }
+
+    pub fn has_ttls(&self) -> bool {
+        self.jobs.iter().any(|job| job.ttl.is_some())
     }
 
     pub fn claimable(&self, now: u64) -> u64 {
-        if self.is_next_expired(now) { 0 } else { self.openings(now) }
-    }
-
-    fn openings(&self, now: u64) -> u64 {
         let s = &self.settings;
         let mut most = self.count(now, State::Ready);
         if s.paused || self.next(now).is_none() {
@@ -684,7 +695,7 @@ impl Model {
 
     /// Lists all times at which a claim can become possible, in order.
     fn moments(&self) -> Vec<u64> {
-        let jobs = self.jobs.iter().flat_map(|j| [j.time, j.back(&self.settings).unwrap_or(0)]);
+        let jobs = self.jobs.iter().flat_map(|j| [j.time, j.back().unwrap_or(0), j.expires(u64::MAX).unwrap_or(0)]);
         let of_groups = self.group_units.iter().map(|(_, back)| *back);
         let of_groups = of_groups.chain(self.holds.values().copied());
         let mut moments: Vec<u64> = jobs.chain(self.units.iter().copied()).chain(of_groups).collect();
@@ -696,24 +707,23 @@ impl Model {
     pub fn waits(&self, now: u64) -> Option<u64> {
         let ready: Vec<_> = self.peek(now, State::Ready);
         let times = self.ring.iter().filter(|_| !self.settings.paused).filter_map(|group| {
-            let due = ready.iter().filter(|j| j.group == *group).map(|j| j.due(now, &self.settings)).min()?;
+            let due = ready.iter().filter(|j| j.group == *group).map(|j| j.due(now)).min()?;
             let mut moments = std::iter::once(0).chain(self.moments());
-            Some(due.max(moments.find(|&t| self.next_of(group, t).is_some())?))
+            Some(due.max(moments.find(|&t| self.next_but(group, t, |_| false).is_some())?))
         });
         times.min().filter(|&time| time <= now)
     }
 
-    pub fn next_wake(&self, now: u64) -> Option<u64> {
+    pub fn next_opening(&self, now: u64) -> Option<u64> {
         let moments = std::iter::once(now).chain(self.moments().into_iter().filter(|&t| t > now));
-        let next = { moments }.find(|&t| self.openings(t) > 0)?;
-        Some(if next == now && self.is_next_expired(now) { now + 1 } else { next })
+        { moments }.find(|&t| self.claimable(t) > 0)
     }
 
     /// Returns when the upkeep must act next. `announced`: the upkeep has sent `zq.dead` for all jobs that became dead
     /// letters until this time.
     pub fn next_upkeep(&self, now: u64, announced: u64) -> Option<u64> {
         let Settings { deadlen, deadttl, group_rate, .. } = self.settings;
-        let dies = |j: &&ModelJob| j.place == Where::Dead || j.state(u64::MAX, &self.settings) == State::Dead;
+        let dies = |j: &&ModelJob| j.place == Where::Dead || j.state(u64::MAX) == State::Dead;
         let new_dead_letters: Vec<u64> = self.jobs.iter().filter(dies).map(|j| j.time).collect();
         let by_lease = self.jobs.iter().filter(dies).filter(|j| j.place == Where::Claimed).map(|j| j.time);
         let crowded = deadlen > 0 && self.count(now, State::Dead) > deadlen;
@@ -721,21 +731,20 @@ impl Model {
         let longest = self.group_units.iter().map(|(_, back)| *back).max().unwrap_or(0);
         let is_settled = group_rate.is_some_and(|rate| longest <= round_up(now + rate.window, precision(rate)));
         let forgotten = self.first_units_back().map(|(back, _)| if is_settled { back + FORGOTTEN_AFTER } else { now });
-        let expired = self.jobs.iter().filter_map(|j| j.upkeep(&self.settings)).min();
+        let expired = self.jobs.iter().filter_map(|j| j.upkeep()).min();
         let new_dead_letters = too_old.chain(by_lease.filter(|&died| died > announced)).chain(crowded.then_some(now));
         new_dead_letters.chain(forgotten).chain(expired).min()
     }
 
     pub fn push(&mut self, now: u64, push: &Push<'_>) -> Result<Option<Vec<u8>>, ()> {
-        let found =
-            push.id.filter(|id| self.position(id).is_some_and(|i| self.jobs[i].has_expired(now, &self.settings)));
+        let found = push.id.filter(|id| self.position(id).is_some_and(|i| self.jobs[i].has_expired(now)));
         let before = found.map(|_| self.clone());
         found.into_iter().for_each(|id| self.expire(now, id));
         let same = push.id.and_then(|id| self.position(id));
         if same.is_some() && !push.replace && !push.again {
             return Ok(None);
         }
-        let state = same.map(|i| self.jobs[i].state(now, &self.settings));
+        let state = same.map(|i| self.jobs[i].state(now));
         let has_next = same.is_some_and(|i| self.jobs[i].next.is_some());
         let grows = match state {
             None => true,
@@ -752,13 +761,18 @@ impl Model {
             (Some(i), Some(State::Claimed)) if push.again && self.jobs[i].declared.is_some() => {
                 let (declared, _) = self.jobs[i].declared.as_mut().expect("a declaration");
                 (declared.payload, declared.ttl) = (push.payload.to_vec(), push.ttl);
+                self.count_replaced_push();
                 return Ok(push.id.map(<[u8]>::to_vec));
             }
             (Some(i), Some(State::Claimed)) if push.again => {
+                if has_next {
+                    self.count_replaced_push();
+                }
                 self.jobs[i].next = Some(Next::of(push, &self.settings));
                 return Ok(push.id.map(<[u8]>::to_vec));
             }
             (Some(i), Some(State::Ready | State::Delayed)) if push.again => {
+                self.count_replaced_push();
                 self.renew(i, now, push);
                 return Ok(push.id.map(<[u8]>::to_vec));
             }
@@ -822,6 +836,7 @@ impl Model {
             every: push.every.map(|period| (period, push.due)),
             ttl: push.ttl.map(|ttl| (ttl, push.due + ttl)),
             next: None,
+            wait: 0,
             seq: self.next_seq,
             token: 0,
             created: now,
@@ -852,11 +867,11 @@ impl Model {
 
     /// Counts a claim that ends because its job is replaced or cancelled.
     fn count_revoked(&mut self, i: usize, now: u64) {
-        self.counters.revoked += u64::from(self.jobs[i].state(now, &self.settings) == State::Claimed);
+        self.counters.revoked += u64::from(self.jobs[i].state(now) == State::Claimed);
     }
 
     fn count_late(&mut self, i: usize, now: u64) {
-        self.counters.late += u64::from(self.jobs[i].state(now, &self.settings) != State::Claimed);
+        self.counters.late += u64::from(self.jobs[i].state(now) != State::Claimed);
     }
 
     pub fn claim(&mut self, now: u64, deadline: u64, count: u64, worker: &[u8]) -> Vec<Got> {
@@ -864,24 +879,12 @@ impl Model {
         // A claim that gets no job changes nothing, unless units stay in use for longer than a window.
         let too_long = |rate: Rate| round_up(now + rate.window, precision(rate));
         let held_too_long = self.settings.rate.is_some_and(|rate| self.units.iter().any(|&u| u > too_long(rate)));
-        let most = self.openings(now);
-        let drop_first = |model: &mut Model| {
-            while most > 0 && model.is_next_expired(now) {
-                let id = model.next(now).expect("a job").id.clone();
-                model.expire(now, &id);
-            }
-        };
-        drop_first(self);
-        for _ in 0..most.min(count) {
-            drop_first(self);
+        for _ in 0..self.claimable(now).min(count) {
             while let Some(job) = self.next(now).filter(|job| job.declared.is_some()) {
                 let i = self.position(&job.id).unwrap();
                 self.settle_declaration(i, now);
             }
             let Some(job) = self.next(now) else { break };
-            if job.has_expired(now, &self.settings) {
-                break;
-            }
             let (id, group) = (job.id.clone(), job.group.clone());
             let i = self.position(&id).unwrap();
             self.pass(i, now);
@@ -903,6 +906,7 @@ impl Model {
             job.place = Where::Claimed;
             job.token = self.last_token;
             job.attempts += 1;
+            job.wait = if job.spent() { 0 } else { self.settings.jittered_backoff(job.attempts, job.token) };
             job.time = deadline;
             (job.claimed, job.worker, job.moved) = (Some(now), worker.to_vec(), 0);
             self.counters.claimed += 1;
@@ -963,7 +967,7 @@ impl Model {
         let s = &self.settings;
         let job = &mut self.jobs[i];
         job.token = 0;
-        let wait = backoff(s, job.attempts);
+        let wait = s.jittered_backoff(job.attempts, token);
         if options.is_free {
             job.attempts = job.attempts.saturating_sub(1);
             job.moved = now;
@@ -975,7 +979,6 @@ impl Model {
         }
         let due = match nack {
             Nack::At(due) => due,
-            // Another test checks JITTER.
             Nack::Default => now + wait,
             Nack::Dead => now,
         };
@@ -1012,7 +1015,7 @@ impl Model {
 
     pub fn extend(&mut self, now: u64, id: &[u8], token: u64, deadline: u64) -> bool {
         let i = self.holder(id, token);
-        let Some(i) = i.filter(|&i| self.jobs[i].state(now, &self.settings) == State::Claimed) else {
+        let Some(i) = i.filter(|&i| self.jobs[i].state(now) == State::Claimed) else {
             return false;
         };
         self.jobs[i].time = deadline;
@@ -1035,10 +1038,10 @@ impl Model {
         let Some(i) = self.position(id) else {
             return false;
         };
-        if matches!(self.jobs[i].state(now, &self.settings), State::Claimed | State::Dead) {
+        if matches!(self.jobs[i].state(now), State::Claimed | State::Dead) {
             return false;
         }
-        let (back, after) = (self.jobs[i].due(now, &self.settings), self.due_after(i, now));
+        let (back, after) = (self.jobs[i].due(now), self.due_after(i, now));
         let has_missed = self.jobs[i].has_missed(now);
         let counts_from = |due| has_missed || self.jobs[i].every.is_none_or(|(_, anchor)| anchor == due);
         if due.is_none_or(|due| due == back && counts_from(due)) && priority.is_none_or(|p| p == self.jobs[i].priority)
@@ -1081,7 +1084,7 @@ impl Model {
     }
 
     pub fn redrive_one(&mut self, now: u64, id: &[u8]) -> bool {
-        let Some(i) = self.position(id).filter(|&i| self.jobs[i].state(now, &self.settings) == State::Dead) else {
+        let Some(i) = self.position(id).filter(|&i| self.jobs[i].state(now) == State::Dead) else {
             return false;
         };
         if self.settings.maxlen > 0 && self.alive(now) >= self.settings.maxlen {
@@ -1117,12 +1120,12 @@ impl Model {
 
     fn clean_some(&mut self, now: u64, which: JobFilter<'_>, older: Option<u64>, count: u64) -> u64 {
         let JobFilter { state, group } = which;
-        let mut jobs: Vec<_> = self.jobs.iter().filter(|j| j.state(now, &self.settings) == state).cloned().collect();
+        let mut jobs: Vec<_> = self.jobs.iter().filter(|j| j.state(now) == state).cloned().collect();
         jobs.retain(|j| group.is_none_or(|group| j.group == group));
         jobs.retain(|j| state == State::Dead || j.every.is_none());
-        jobs.sort_by_key(|j| (j.due(now, &self.settings), j.priority, j.seq));
+        jobs.sort_by_key(|j| (j.due(now), j.priority, j.seq));
         if let Some(older) = older {
-            jobs.retain(|j| j.since(now, &self.settings) + older <= now);
+            jobs.retain(|j| j.since(now) + older <= now);
         }
         jobs.truncate(count as usize);
         for job in &jobs {
@@ -1153,16 +1156,6 @@ impl Model {
 
     pub fn configure(&mut self, now: u64, settings: Settings) -> bool {
         let changed = settings != self.settings;
-        // A ready job stays ready, whatever the new BACKOFF.
-        for i in 0..self.jobs.len() {
-            let job = &self.jobs[i];
-            let is_back = job.place == Where::Claimed && !job.spent() && job.state(now, &self.settings) == State::Ready;
-            if is_back && settings.backoffs() != self.settings.backoffs() {
-                let back = job.due(now, &self.settings);
-                self.pass(i, now);
-                self.wait(i, now, back);
-            }
-        }
         let old = std::mem::replace(&mut self.settings, settings);
         match settings.rate {
             None => self.units.clear(),

@@ -33,15 +33,10 @@ enum Op {
     },
     Nack {
         token: usize,
-        nack: Option<i64>,
+        nack: Nacked,
         is_free: bool,
         error: &'static str,
         hold: Option<u64>,
-    },
-    NackDead {
-        token: usize,
-        is_free: bool,
-        error: &'static str,
     },
     Extend {
         token: usize,
@@ -89,6 +84,13 @@ enum Op {
     Crash,
 }
 
+#[derive(Clone, Copy, Debug)]
+enum Nacked {
+    Default,
+    Delay(i64),
+    Dead,
+}
+
 /// What a push does with a job that has the same ID.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Same {
@@ -116,7 +118,7 @@ fn settings(groups: Groups) -> impl Strategy<Value = Settings> {
     };
     (
         0u32..4,
-        (0u64..20, 0u64..60),
+        (0u64..20, 0u64..60, prop_oneof![2 => Just(0u32), 1 => 1u32..=100]),
         prop_oneof![3 => Just(0u64), 2 => 1u64..30],
         prop_oneof![3 => Just(0u64), 1 => 1u64..12],
         prop_oneof![2 => Just(0u64), 1 => 1u64..5],
@@ -129,6 +131,7 @@ fn settings(groups: Groups) -> impl Strategy<Value = Settings> {
             max_attempts,
             backoff_base: backoff.0,
             backoff_max: backoff.1,
+            jitter: backoff.2,
             aging,
             maxlen,
             concurrency,
@@ -139,7 +142,6 @@ fn settings(groups: Groups) -> impl Strategy<Value = Settings> {
             ordered: of_groups.2,
             deadlen: dead.0,
             deadttl: dead.1,
-            ..Settings::default()
         })
 }
 
@@ -168,6 +170,7 @@ fn op(groups: Groups) -> impl Strategy<Value = Op> {
     let delay = || prop_oneof![2 => Just(0i64), 3 => -10i64..50];
     let token = || 0usize..12;
     let lease = || 1u64..40;
+    let nacked = prop_oneof![2 => Just(Nacked::Default), 2 => delay().prop_map(Nacked::Delay), 1 => Just(Nacked::Dead)];
     let words = || prop_oneof![2 => Just(""), 1 => Just("one"), 1 => Just("another")];
     let push = (
         option(id()),
@@ -186,10 +189,8 @@ fn op(groups: Groups) -> impl Strategy<Value = Op> {
         }),
         8 => (lease(), 0u64..5, words()).prop_map(|(lease, count, worker)| Op::Claim { lease, count, worker }),
         4 => token().prop_map(|token| Op::Ack { token }),
-        4 => (token(), option(delay()), prop::bool::weighted(0.2), words(), hold)
+        5 => (token(), nacked, prop::bool::weighted(0.2), words(), hold)
             .prop_map(|(token, nack, is_free, error, hold)| Op::Nack { token, nack, is_free, error, hold }),
-        1 => (token(), prop::bool::weighted(0.2), words())
-            .prop_map(|(token, is_free, error)| Op::NackDead { token, is_free, error }),
         2 => (token(), lease()).prop_map(|(token, lease)| Op::Extend { token, lease }),
         2 => (token(), words()).prop_map(|(token, text)| Op::Progress { token, text }),
         2 => id().prop_map(|id| Op::Cancel { id }),
@@ -331,14 +332,20 @@ impl Run {
             }
             Op::Nack { token, nack, is_free, error, hold } => {
                 let (id, token) = held(token);
-                let nack = nack.map_or(Nack::Default, |delay| Nack::At(at(now, delay)));
+                let nack = match *nack {
+                    Nacked::Default => Nack::Default,
+                    Nacked::Delay(delay) => Nack::At(at(now, delay)),
+                    Nacked::Dead => Nack::Dead,
+                };
                 let options = NackOptions { is_free: *is_free, error: error.as_bytes() };
+                let group = model.group_of(id.as_bytes());
+                assert_eq!(*pair.primary.group_of(id.as_bytes()), *group);
                 let reply = model.nack(now, id.as_bytes(), token, nack, options);
                 assert_eq!(pair.nack_with(now, &id, token, nack, options), reply);
                 if let Some(hold) = hold.filter(|_| reply.is_some()) {
-                    model.hold_group_of(id.as_bytes(), now + hold);
-                    let Pair { primary, replica } = pair;
-                    primary.hold_group_of(now, id.as_bytes(), now + hold, |effect| assert!(replica.apply(effect)));
+                    model.hold_longer(&group, now + hold);
+                    let effect = pair.primary.hold_longer(now, &group, now + hold);
+                    assert!(effect.is_none_or(|effect| pair.replica.apply(&effect)));
                 }
             }
             Op::Hold { group, duration } => {
@@ -350,12 +357,6 @@ impl Run {
                 assert_eq!(effect.is_some(), reply);
                 assert!(effect.flatten().is_none_or(|effect| pair.replica.apply(&effect)));
                 assert_eq!(effect.flatten().is_some(), encoded(&pair.primary) != before, "what changes is replicated");
-            }
-            Op::NackDead { token, is_free, error } => {
-                let (id, token) = held(token);
-                let options = NackOptions { is_free: *is_free, error: error.as_bytes() };
-                let reply = model.nack(now, id.as_bytes(), token, Nack::Dead, options);
-                assert_eq!(pair.nack_with(now, &id, token, Nack::Dead, options), reply);
             }
             Op::Extend { token, lease } => {
                 let (id, token) = held(token);
@@ -466,7 +467,7 @@ impl Run {
                 let rest = queue.peek_after(now, state.into(), job.id).expect("it is in this state");
                 assert!(rest.eq(jobs[i + 1..].iter().copied()), "the page behind a job is the rest of the list");
                 let job = *job;
-                same(queue, job, expected, now, &model.settings);
+                same(queue, job, expected, now);
                 assert_eq!(queue.get(now, job.id), Some(job));
             }
             for group in (0..6).map(group_name) {
@@ -497,7 +498,14 @@ impl Run {
         largest.sort_by_key(|(name, [ready, ..], _)| (std::cmp::Reverse(*ready), *name));
         let found = queue.largest_groups(now, 3).into_iter().map(|g| (g.name, g.ready)).filter(|(_, ready)| *ready > 0);
         assert!(found.eq(largest.into_iter().take(3).map(|&(name, [ready, ..], _)| (name, ready))));
-        assert_eq!(queue.next_wake(now), model.next_wake(now));
+        let (next, expected) = (queue.next_opening(now), model.next_opening(now));
+        if model.has_ttls() {
+            // The queue may return a time at which a job will have expired, but never a time that is too late.
+            assert_eq!(next == Some(now), expected == Some(now));
+            assert!(expected.is_none_or(|expected| next.is_some_and(|next| next <= expected)));
+        } else {
+            assert_eq!(next, expected);
+        }
         for announced in [0, now.saturating_sub(20), now] {
             assert_eq!(queue.next_upkeep(now, announced), model.next_upkeep(now, announced));
         }
@@ -518,11 +526,11 @@ impl Run {
     }
 }
 
-fn same(queue: &Queue, job: Record<'_>, expected: &ModelJob, now: u64, settings: &Settings) {
+fn same(queue: &Queue, job: Record<'_>, expected: &ModelJob, now: u64) {
     assert_eq!(job.id, expected.id);
     assert_eq!(job.payload, expected.payload);
-    assert_eq!(job.state, expected.state(now, settings));
-    assert_eq!(job.time, expected.due(now, settings));
+    assert_eq!(job.state, expected.state(now));
+    assert_eq!(job.time, expected.due(now));
     assert_eq!(job.priority, expected.priority);
     assert_eq!(job.attempts, expected.attempts(now));
     assert_eq!(job.max_attempts, expected.max);
@@ -537,7 +545,7 @@ fn same(queue: &Queue, job: Record<'_>, expected: &ModelJob, now: u64, settings:
     assert_eq!(queue.again(job.id), waiting.map(|next| next.payload.as_slice()));
     assert_eq!(job.ttl.map(|it| it.ttl), expected.ttl.map(|(ttl, _)| ttl));
     let expires = job.ttl.map(|it| it.expires).filter(|&expires| expires != 0);
-    assert_eq!(expires, expected.expires(now, settings).filter(|_| job.state != State::Dead));
+    assert_eq!(expires, expected.expires(now).filter(|_| job.state != State::Dead));
 }
 
 proptest! {
@@ -571,7 +579,7 @@ proptest! {
         first in settings(Groups::Some),
         mut history in prop::collection::vec((tick(), op(Groups::Some)), 1..40),
     ) {
-        // Removes all TTLs. With TTLs, a claim at the time of `next_wake` may first have to drop expired jobs.
+        // Removes all TTLs. With TTLs, a job may have expired at the time of `next_opening`.
         for (_, op) in &mut history {
             if let Op::Push { ttl, .. } = op {
                 *ttl = None;
@@ -580,6 +588,6 @@ proptest! {
         let (run, now) = Run::through(first, &history, |_, _| ());
         let queue = &run.pair.primary;
         let first = (now..now + 700).find(|&t| queue.claimable(t) > 0);
-        prop_assert_eq!(queue.next_wake(now), first);
+        prop_assert_eq!(queue.next_opening(now), first);
     }
 }

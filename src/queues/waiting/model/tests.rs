@@ -129,7 +129,7 @@ impl World {
     /// Does the same as `OpenQueue::commit`.
     fn changed(&mut self, key: Key) {
         let now = self.wall;
-        let next = self.queues.get(&key).and_then(|queue| queue.next_wake(now));
+        let next = self.queues.get(&key).and_then(|queue| queue.next_opening(now));
         let whom = self.waiting.checked(&key, now, next, true);
         self.wake(whom, key);
         let alarm = self.waiting.alarm(now);
@@ -145,12 +145,12 @@ impl World {
             if queue.needs_settling(now) {
                 if allowed {
                     queue.claim(now * 1000, now, 0, b"", |_| ());
-                    next = queue.next_wake(now);
+                    next = queue.next_opening(now);
                 } else {
                     next = Some(now);
                 }
             } else {
-                next = queue.next_wake(now);
+                next = queue.next_opening(now);
             }
         }
         let whom = self.waiting.checked(&key, now, next, allowed);
@@ -198,7 +198,7 @@ impl World {
                 }
             }
             assert!(self.claim(key, client.count), "a client was served with nothing");
-            let next = self.queues[&key].next_wake(now);
+            let next = self.queues[&key].next_opening(now);
             let whom = self.waiting.checked(&key, now, next, true);
             self.wake(whom, key);
             self.served += 1;
@@ -216,7 +216,7 @@ impl World {
             if turn == Turn::Check {
                 self.checks += 1;
                 let allowed = self.allowed(*key);
-                let next = self.queues.get(key).and_then(|queue| queue.next_wake(now));
+                let next = self.queues.get(key).and_then(|queue| queue.next_opening(now));
                 match self.waiting.checked(key, now, next, allowed) {
                     Some(first) if first == id => return Some(*key),
                     other => self.wake(other, *key),
@@ -407,7 +407,7 @@ impl World {
         }
         let soon = |key: &Key| {
             self.queues.get(key).is_some_and(|queue| {
-                queue.needs_settling(now) || queue.next_wake(now).is_some_and(|next| next <= now + PATIENCE)
+                queue.needs_settling(now) || queue.next_opening(now).is_some_and(|next| next <= now + PATIENCE)
             })
         };
         if self.mono < self.disturbed + CALM || self.clients.values().any(|client| client.keys.iter().any(soon)) {
