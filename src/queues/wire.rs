@@ -30,11 +30,15 @@
 //! | 19 | `UNITS` | group, n back at, n units |
 //! | 20 | `TURN` | s group |
 //! | 21 | `TOTALS` | n last token, n n last ID, n next push number, the fields [`Counters::FIELDS`] |
+//! | 22 | `DECLARE` | b: 1 the push has AT or DELAY; new job |
+//! | 23 | `DECLARATION` | b: 1 the push has AT or DELAY; new job |
+//! | 24 | `PROGRESS` | s id, s text |
+//! | 25 | `PROGRESSED` | s id, s text, n time |
 //!
 //! A new job is: s id, s payload, n due, n priority, n attempts, ? every, s group, ? ttl. A priority is zigzag. An
 //! attempt is 0 if it counts, 1 if not, and 2 if the job waits for its next occurrence. A group that may be absent has
 //! a byte before it: 1, or 0 alone. Fields are a bit mask, and the numbers whose bits are set, as in the stored form.
-//! Only rewritten AOF files contain `FOLLOWER`, `JOB`, `UNITS`, `TURN` and `TOTALS`.
+//! Only rewritten AOF files contain `FOLLOWER`, `JOB`, `UNITS`, `TURN`, `TOTALS`, `DECLARATION` and `PROGRESSED`.
 
 use crate::base::packed::{Packer, Unpacker, Unreadable, codes, unzigzag, zigzag};
 use crate::base::stream::DecodeError;
@@ -73,6 +77,10 @@ codes! {
     UNITS = 19,
     TURN = 20,
     TOTALS = 21,
+    DECLARE = 22,
+    DECLARATION = 23,
+    PROGRESS = 24,
+    PROGRESSED = 25,
 }
 
 /// The flags of `PUSH`.
@@ -85,6 +93,7 @@ const ATTEMPTS: [Attempt; 3] = [Attempt::Counts, Attempt::Free, Attempt::Last];
 fn code_of(change: &Change<'_>) -> (u8, Option<&'static CStr>) {
     match change {
         Change::Push { .. } => (PUSH, Some(c"zq.push")),
+        Change::Declare { .. } => (DECLARE, Some(c"zq.push")),
         Change::Job { change, .. } => match change {
             JobChange::Claim { .. } => (CLAIM, Some(c"zq.claim")),
             JobChange::Ack { .. } => (ACK, Some(c"zq.ack")),
@@ -98,6 +107,7 @@ fn code_of(change: &Change<'_>) -> (u8, Option<&'static CStr>) {
             JobChange::Expire { .. } => (EXPIRE, Some(c"zq.expired")),
             JobChange::Follow => (FOLLOW, None),
             JobChange::Revive => (REVIVE, Some(c"zq.redrive")),
+            JobChange::Progress { .. } => (PROGRESS, Some(c"zq.progress")),
         },
         Change::SettleRates => (SETTLE, None),
         Change::Redrive { .. } => (REDRIVE, Some(c"zq.redrive")),
@@ -105,6 +115,8 @@ fn code_of(change: &Change<'_>) -> (u8, Option<&'static CStr>) {
         Change::Configure(_) => (CONFIGURE, Some(c"zq.config")),
         Change::RestoreJob(_) => (JOB, None),
         Change::RestoreFollower(_) => (FOLLOWER, None),
+        Change::RestoreDeclaration { .. } => (DECLARATION, None),
+        Change::RestoreProgress { .. } => (PROGRESSED, None),
         Change::RestoreUnits { .. } => (UNITS, None),
         Change::RestoreTurn { .. } => (TURN, None),
         Change::RestoreTotals(_) => (TOTALS, None),
@@ -158,6 +170,9 @@ fn write(change: &Change<'_>, to: &mut Packer) {
             to.byte(if generated { GENERATED } else { 0 } | if again { AGAIN } else { 0 });
             write_new_job(&job, to);
         }
+        Change::Declare { job, is_timed } | Change::RestoreDeclaration { job, is_timed } => {
+            write_new_job(&job, to.byte(is_timed.into()));
+        }
         Change::Job { id, change } => write_job_change(change, to.text(id)),
         Change::SettleRates => {}
         Change::Redrive { count, group } => write_group(group, to.number(count)),
@@ -167,6 +182,9 @@ fn write(change: &Change<'_>, to: &mut Packer) {
         Change::Configure(settings) => field::write_fields(Settings::FIELDS, &settings, to),
         Change::RestoreJob(job) => write_job(&job, to),
         Change::RestoreFollower(job) => write_new_job(&job, to),
+        Change::RestoreProgress { id, text, at } => {
+            to.text(id).text(text).number(at);
+        }
         Change::RestoreUnits { group, taken: Taken { back_at, units } } => {
             write_group(group, to);
             to.number(back_at).number(units);
@@ -189,6 +207,7 @@ fn write_job_change(change: JobChange<'_>, to: &mut Packer) {
         JobChange::Retry { due, attempt, error } => to.number(due).byte(attempt as u8).text(error),
         JobChange::Dead { is_free, error } => to.byte(is_free.into()).text(error),
         JobChange::Extend { deadline } => to.number(deadline),
+        JobChange::Progress { text } => to.text(text),
         JobChange::Reschedule { due, priority } => {
             to.option(due).option(priority.map(|priority| zigzag(priority.into())))
         }
@@ -236,6 +255,9 @@ fn read<'a>(code: u8, from: &mut Unpacker<'a>) -> Result<Change<'a>, DecodeError
             field::ensure(flags <= GENERATED | AGAIN, "unknown flag")?;
             Change::Push { generated: flags & GENERATED != 0, again: flags & AGAIN != 0, job: read_new_job(from)? }
         }
+        DECLARE => Change::Declare { is_timed: from.flag()?, job: read_new_job(from)? },
+        DECLARATION => Change::RestoreDeclaration { is_timed: from.flag()?, job: read_new_job(from)? },
+        PROGRESSED => Change::RestoreProgress { id: from.text()?, text: from.text()?, at: from.number()? },
         SETTLE => Change::SettleRates,
         REDRIVE => Change::Redrive { count: from.number()?, group: read_group(from)? },
         HOLD => Change::Hold { group: from.text()?, until: from.number()? },
@@ -275,6 +297,7 @@ fn read_job_change<'a>(code: u8, from: &mut Unpacker<'a>) -> Result<JobChange<'a
         REVIVE => JobChange::Revive,
         EXPIRE => JobChange::Expire { next_due: from.option()? },
         FOLLOW => JobChange::Follow,
+        PROGRESS => JobChange::Progress { text: from.text()? },
         _ => return Err(crate::base::packed::UNKNOWN),
     })
 }

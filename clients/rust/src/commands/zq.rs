@@ -95,6 +95,10 @@ pub struct Job {
     pub worker: Option<String>,
     /// The text of the last failure.
     pub error: Option<String>,
+    /// The last text of PROGRESS.
+    pub progress: Option<String>,
+    /// When this text came, in Unix ms.
+    pub progress_ms: Option<u64>,
     /// The group of the job.
     pub group: Option<String>,
     /// The payload of a push with AGAIN that waits until this job's claim ends.
@@ -116,6 +120,8 @@ super::from_map!(Job {
     failed_ms,
     worker,
     error,
+    progress,
+    progress_ms,
     group,
     again_payload,
 });
@@ -178,6 +184,8 @@ commands! {
         replace() = "REPLACE",
         /// The job of this ID runs at least once after this push, and never twice at a time.
         again() = "AGAIN",
+        /// The recurring job of this ID becomes what this push says.
+        declare() = "DECLARE",
     }
     ClaimCommand new_claim(numkeys: u64) -> Vec<Claim> = "ZQ.CLAIM" {
         /// At most this number of jobs; 1 by default.
@@ -206,6 +214,9 @@ commands! {
         /// The text of the failure.
         error(text: text) = "ERROR",
     }
+    /// Stores how far a claimed job has come, at most 1,024 bytes. Returns whether the token is valid.
+    > r#"let is_valid: bool = zq::progress("letters", "mail:1", 1, "40 %").query(&mut redis)?;"#
+    pub Progress progress(key: text, id: text, token: u64, text: text) -> bool = "ZQ.PROGRESS"
     Extend new_extend(key: text, lease: period) -> Vec<Option<u64>> = "ZQ.EXTEND"
     /// Removes jobs in any state. Returns how many.
     > r#"let removed: u64 = zq::cancel("letters", &["mail:1", "mail:2"]).query(&mut redis)?;"#
@@ -265,6 +276,8 @@ commands! {
     pub Groups groups(key: text) -> Vec<Group> = "ZQ.GROUPS" {
         /// The list begins behind this name.
         after(name: text) = "AFTER",
+        /// The groups with most ready jobs first.
+        largest() = "LARGEST",
         /// At most this number of groups.
         count(groups: u64) = "COUNT",
     }
