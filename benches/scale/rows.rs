@@ -66,6 +66,7 @@ pub const ROWS: &[Row] = &[
     row("ZQ.STATS jobs", "LLEN list"),
     row("ZQ.CONFIG jobs MAXLEN 100000000", "LLEN list"),
     row("ZQ.GROUPS grouped", "HSCAN groups 0 COUNT 10"),
+    row("ZQ.GROUPS grouped LARGEST", "HSCAN groups 0 COUNT 10"),
     row("ZQ.LIST", "SCAN 0 COUNT 100"),
     row("ZQ.REDRIVE dead", "LMPOP 1 list LEFT COUNT 1000"),
     row("ZQ.CLEAN dead DEAD", "LMPOP 1 list LEFT COUNT 1000"),

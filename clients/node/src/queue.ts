@@ -175,18 +175,20 @@ export class Queue<T = any> {
   }
 
   /**
-   * Returns the groups in the order of their names. The jobs without a group form one group, even if they are in
-   * several shards.
+   * Returns the groups in the order of their names, or those with most ready jobs first (`largest`). The jobs without a
+   * group form one group, even if they are in several shards.
    */
-  async groups(options: { count?: number; after?: string } = {}): Promise<wire.GroupInfo[]> {
+  async groups(options: wire.GroupsOptions = {}): Promise<wire.GroupInfo[]> {
     const pages = await this.#all((shard) => shard.groups(options));
     if (pages.length === 1) return pages.flat();
     const [nameless, named] = [pages.flat().filter(({ name }) => !name), pages.flat().filter(({ name }) => name)];
     const count = (state: "ready" | "delayed" | "claimed"): number => sum(nameless.map((group) => group[state]));
     const heldUntilMs = Math.max(...nameless.map((group) => group.heldUntilMs ?? 0)) || null;
     const all = { name: "", ready: count("ready"), delayed: count("delayed"), claimed: count("claimed"), heldUntilMs };
-    named.sort((a, b) => Buffer.compare(Buffer.from(a.name), Buffer.from(b.name)));
-    return [...(nameless.length > 0 ? [all] : []), ...named].slice(0, options.count ?? GROUPS);
+    const groups = [...(nameless.length > 0 ? [all] : []), ...named];
+    const byName = (a: wire.GroupInfo, b: wire.GroupInfo): number => Buffer.compare(Buffer.from(a.name), Buffer.from(b.name));
+    groups.sort((a, b) => (options.largest ? b.ready - a.ready : 0) || byName(a, b));
+    return groups.slice(0, options.count ?? GROUPS);
   }
 
   /**

@@ -157,6 +157,8 @@ withEach("the jobs of one group are shown, held and redriven", async ({ redis, c
   assert.equal(await calls.hold("acme", "1h"), true);
   assert.equal(await calls.hold("nobody", "1h"), false);
   const [acme, bloom] = await calls.groups();
+  assert.deepEqual((await calls.groups({ largest: true, count: 1 })).map(({ name }) => name), ["acme"]);
+  await assert.rejects(calls.groups({ largest: true, after: "acme" }), TypeError);
   assert.ok((acme?.heldUntilMs ?? 0) > 1_700_000_000_000);
   assert.deepEqual(bloom, { name: "bloom", ready: 1, delayed: 0, claimed: 0, heldUntilMs: null });
   type Claims = [string, string, number][];

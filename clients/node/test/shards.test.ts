@@ -82,6 +82,10 @@ withEach("a queue with shards does what a queue does", async ({ redis, call }) =
   const groups = await queue.groups();
   assert.deepEqual(groups.map(({ name, ready }) => [name, ready]), [["", 41], ["g0", 1], ["g1", 1], ["g2", 1]]);
   assert.deepEqual((await queue.groups({ count: 1, after: "g0" })).map(({ name }) => name), ["g1"]);
+  await queue.push(3, { id: "second", group: "g2" });
+  const largest = await queue.groups({ largest: true, count: 3 });
+  assert.deepEqual(largest.map(({ name, ready }) => [name, ready]), [["", 41], ["g2", 2], ["g0", 1]]);
+  assert.equal(await queue.cancel(["second"], { group: "g2" }), 1);
   assert.equal(await queue.hold("g1", "1h"), true);
   assert.equal(await queue.hold("", "1h"), true);
   assert.ok((await queue.groups()).filter(({ heldUntilMs }) => heldUntilMs !== null).length === 2);

@@ -183,6 +183,9 @@ def test_the_jobs_of_one_group_are_shown_held_and_redriven(r: Any) -> None:
     assert [job.id for job in calls.peek(group="acme", after="a")] == ["c"] and calls.peek(group="") == []
     assert calls.hold("acme", "1h") and not calls.hold("nobody", "1h")
     acme, bloom = calls.groups()
+    assert [group.name for group in calls.groups(largest=True, count=1)] == ["acme"]
+    with pytest.raises(TypeError, match="either"):
+        calls.groups(largest=True, after="acme")
     assert (acme.name, acme.ready, bloom.held_until_ms) == ("acme", 2, None)
     assert acme.held_until_ms and acme.held_until_ms > 1_700_000_000_000
     ((_, id, token, *_),) = r.execute_command("ZQ.CLAIM", 1, "calls", "LEASE", "1h", "COUNT", 9, "AS", "w1")

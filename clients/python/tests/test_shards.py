@@ -97,6 +97,8 @@ def test_groups_of_all_shards_are_merged(either: Any) -> None:
         (name, 1, 1) for name in names[10:]
     ]
     assert len(mails.groups()) == 10
+    mails.push(4, group="g17")
+    assert [(group.name, group.ready) for group in mails.groups(largest=True, count=3)] == [("", 30), ("g17", 2), ("g00", 1)]
     assert mails.hold("g03", "1h") and not mails.hold("nobody", "1h") and mails.hold("", "1h")
     assert [group.name for group in mails.groups(count=50) if group.held_until_ms] == ["", "g03"]
 

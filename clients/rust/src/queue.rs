@@ -255,9 +255,27 @@ impl<C: ConnectionLike + Clone + Send + Sync, T: Encode + Decode> Queue<C, T> {
     /// Returns the groups in the order of their names. The jobs without a group form one group, even if they are in
     /// several shards.
     pub async fn groups(&self, count: u64) -> Result<Vec<zq::Group>, Error> {
+        let groups = self.groups_of(|key| zq::groups(key).count(count)).await?;
+        Ok(groups.into_values().take(usize::try_from(count).unwrap_or(usize::MAX)).collect())
+    }
+
+    /// Returns the groups with most ready jobs first.
+    pub async fn largest_groups(&self, count: u64) -> Result<Vec<zq::Group>, Error> {
+        let groups = self.groups_of(|key| zq::groups(key).largest().count(count)).await?;
+        let mut groups: Vec<_> = groups.into_values().collect();
+        groups.sort_by_key(|group| std::cmp::Reverse(group.ready));
+        groups.truncate(usize::try_from(count).unwrap_or(usize::MAX));
+        Ok(groups)
+    }
+
+    /// Lists the groups of all shards by name.
+    async fn groups_of(
+        &self,
+        call: impl Fn(&str) -> Call<zq::Groups, Vec<zq::Group>>,
+    ) -> Result<BTreeMap<String, zq::Group>, Error> {
         let mut groups: BTreeMap<String, zq::Group> = BTreeMap::new();
         for key in &self.keys {
-            for group in self.send(zq::groups(key).count(count)).await? {
+            for group in self.send(call(key)).await? {
                 match groups.get_mut(&group.name) {
                     None => drop(groups.insert(group.name.clone(), group)),
                     Some(sum) => {
@@ -269,7 +287,7 @@ impl<C: ConnectionLike + Clone + Send + Sync, T: Encode + Decode> Queue<C, T> {
                 }
             }
         }
-        Ok(groups.into_values().take(usize::try_from(count).unwrap_or(usize::MAX)).collect())
+        Ok(groups)
     }
 
     /// Holds a group: during `wait`, none of its jobs is claimed. A `wait` of 0 ends the hold. The group `""` has the

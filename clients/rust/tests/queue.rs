@@ -84,6 +84,11 @@ async fn a_queue_with_shards_acts_as_one() {
     assert_eq!(queue.clean("READY", Some(5)).await.expect("a reply"), 5);
     let total: Vec<_> = queue.groups(10).await.expect("a reply").iter().map(|group| group.ready).collect();
     assert_eq!(total, [34]);
+    for group in ["a", "b", "b"] {
+        queue.push(&1).group(group).await.expect("a push");
+    }
+    let largest = queue.largest_groups(2).await.expect("a reply");
+    assert_eq!(largest.iter().map(|group| (&*group.name, group.ready)).collect::<Vec<_>>(), [("", 34), ("b", 2)]);
     assert!(Queue::<_, u32>::with_shards(connect(&server).await, "{s}", 7).is_err());
     assert!(Queue::<_, u32>::with_shards(connect(&server).await, "s", 0).is_err());
 }

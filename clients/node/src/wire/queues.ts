@@ -157,6 +157,15 @@ export interface CleanOptions {
   readonly group?: string;
 }
 
+export interface GroupsOptions {
+  /** 10 by default. */
+  readonly count?: number;
+  /** Only groups whose names come after this name. */
+  readonly after?: string;
+  /** The groups with most ready jobs first. */
+  readonly largest?: boolean;
+}
+
 export interface GroupInfo {
   /** Empty for the jobs that were pushed without a group. */
   readonly name: string;
@@ -338,8 +347,10 @@ export class QueueCalls<T> {
     return called(["ZQ.CONFIG", this.#key(), ...words], () => undefined);
   }
 
-  groups({ count, after }: { count?: number; after?: string } = {}): Call<GroupInfo[]> {
-    return called(["ZQ.GROUPS", this.#key(), ...option("AFTER", after), ...number("COUNT", count)], (reply) =>
+  groups({ count, after, largest = false }: GroupsOptions = {}): Call<GroupInfo[]> {
+    if (largest && after !== undefined) throw new TypeError("either after or largest");
+    const which = largest ? ["LARGEST"] : option("AFTER", after);
+    return called(["ZQ.GROUPS", this.#key(), ...which, ...number("COUNT", count)], (reply) =>
       list(reply).map((row) => {
         const [name, ready, delayed, claimed, heldUntilMs] = list(row);
         return {

@@ -101,14 +101,17 @@ def peek(
     return list(merge(*pages, key=lambda job: (job.priority if state == "ready" else 0, job.due_ms)))[:count]
 
 
-def groups(calls: QueueCalls, *, count: int | None = None, after: str | None = None) -> Steps[list[Group]]:
-    """Returns the groups of all shards in the order of their names. All jobs without a group count as one group."""
+def groups(
+    calls: QueueCalls, *, count: int | None = None, after: str | None = None, largest: bool = False
+) -> Steps[list[Group]]:
+    """Returns the groups of all shards in the order of their names. `largest`: the groups with most ready jobs first.
+    All jobs without a group count as one group."""
     found: dict[str, Group] = {}
-    for page in (yield [shard.groups(count=count, after=after) for shard in calls.shards]):
+    for page in (yield [shard.groups(count=count, after=after, largest=largest) for shard in calls.shards]):
         for row in page:
             known = found.get(row.name)
             found[row.name] = row if known is None else _sum_of_groups(known, row)
-    order = sorted(found.values(), key=lambda row: encoded(row.name))
+    order = sorted(found.values(), key=lambda row: (-row.ready if largest else 0, encoded(row.name)))
     return order[: 10 if count is None else count]
 
 

@@ -338,8 +338,12 @@ class QueueCalls:
     def resume(self) -> Call[None]:
         return self.configure(paused=False)
 
-    def groups(self, *, count: int | None = None, after: str | None = None) -> Call[list[Group]]:
-        args: tuple[Word, ...] = ("ZQ.GROUPS", self.key)
+    def groups(
+        self, *, count: int | None = None, after: str | None = None, largest: bool = False
+    ) -> Call[list[Group]]:
+        if largest and after is not None:
+            raise TypeError("either after or largest")
+        args: tuple[Word, ...] = ("ZQ.GROUPS", self.key, *(("LARGEST",) if largest else ()))
         if after is not None:
             args += ("AFTER", encoded(after))
         if count is not None:

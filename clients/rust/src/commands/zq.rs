@@ -270,6 +270,8 @@ commands! {
     Groups groups(key: text) -> Vec<Group> = "ZQ.GROUPS" {
         /// The list begins behind this name.
         after(name: text) = "AFTER",
+        /// The groups with most ready jobs first.
+        largest() = "LARGEST",
         /// At most this number of groups.
         count(groups: u64) = "COUNT",
     }

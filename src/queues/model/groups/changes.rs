@@ -26,6 +26,7 @@ impl Groups {
             node: JobNode::new((0, 0, 0)),
             times: Times::NEVER,
             least: Times::NEVER,
+            most_jobs: 0,
             log: RateLog::default(),
             held_until: 0,
         });
@@ -36,12 +37,15 @@ impl Groups {
         group
     }
 
-    /// Increases the group's number of jobs by `jobs`. If the group was idle, adds the group at the end of the ring.
+    /// Increases the group's number of jobs by `jobs`. If the group was idle, adds the group at the end of the ring. O(log
+    /// n).
     fn add_jobs(&mut self, group: u32, jobs: u32) {
         let is_idle = self.table[group].jobs == 0;
         self.table[group].jobs += jobs;
         if is_idle {
             self.enqueue(group);
+        } else {
+            self.update_ring(group);
         }
     }
 
@@ -134,6 +138,8 @@ impl Queue {
         if groups.table[group].jobs == 0 {
             groups.table[group].held_until = 0;
             groups.dequeue(group);
+        } else {
+            groups.update_ring(group);
         }
         self.update_or_drop_group(group);
     }

@@ -37,6 +37,11 @@
 //! ZQ.HOLD, and NACK with HOLD, set a time before which a group does not open. The next claim that gets a job of the
 //! group clears this time. A hold also ends when the group has no job left.
 //!
+//! # The largest groups
+//!
+//! Each group in the ring also stores the largest number of jobs in its subtree. So [`Queue::largest_groups`] finds the
+//! groups with most jobs without a list of all groups.
+//!
 //! # The life of a group
 //!
 //! A group exists as long as it has a job, including dead letters, or taken units of GROUPRATE. A group without jobs is
@@ -64,6 +69,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use table::GroupTable;
 use times::Times;
+#[cfg(test)]
+pub(super) use view::MOST_COUNTED;
 
 /// One claim, or one run of the upkeep, updates the unit logs of at most this number of groups ([`RateLog::settle`]).
 /// Later claims and runs update the other logs.
@@ -103,6 +110,8 @@ pub(super) struct Group {
     roots: Roots,
     /// The number of jobs, including dead letters. 0: the group is idle.
     jobs: u32,
+    /// The largest `jobs` of the groups in the subtree of this node.
+    most_jobs: u32,
     /// The group's node in the tree of groups with jobs ([`ring`]). Groups take turns in the order of their `seq`. An
     /// idle group does not use its node.
     node: JobNode,

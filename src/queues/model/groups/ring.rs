@@ -1,5 +1,5 @@
-//! The ring: a tree of the groups with jobs, in the order of their turns. Each group also stores the earliest times of
-//! its subtree ([`Times`]).
+//! The ring: a tree of the groups with jobs, in the order of their turns. Each group also stores the earliest times
+//! ([`Times`]) and the largest number of jobs of its subtree.
 
 use super::times::Times;
 use super::{Group, Groups};
@@ -8,6 +8,8 @@ use crate::queues::model::Millis;
 use crate::queues::model::node::{JobNode, key};
 use crate::queues::model::query::ByTime;
 use crate::queues::model::tree::{self, Item, Items, ServingOrder};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 impl Item for Group {
     const SERVED: bool = false;
@@ -21,10 +23,15 @@ impl Item for Group {
     }
 
     fn gather(items: &mut impl Items<Group>, root: u32) -> bool {
-        let Group { times, ref node, .. } = items[root];
+        let Group { times, jobs, ref node, .. } = items[root];
         let children = [node.links.left, node.links.right].into_iter().filter(|&child| child != NIL);
-        let least = children.fold(times, |least, child| least.min(items[child].least));
-        std::mem::replace(&mut items[root].least, least) != least
+        let (least, most_jobs) = children
+            .map(|child| &items[child])
+            .fold((times, jobs), |(least, most), child| (least.min(child.least), most.max(child.most_jobs)));
+        let group = &mut items[root];
+        let has_changed = (group.least, group.most_jobs) != (least, most_jobs);
+        (group.least, group.most_jobs) = (least, most_jobs);
+        has_changed
     }
 }
 
@@ -47,9 +54,14 @@ impl Groups {
 
     pub(super) fn set_times(&mut self, group: u32, times: Times) {
         if std::mem::replace(&mut self.table[group].times, times) != times {
-            let wanted = key(&self.table[group].node);
-            tree::changed(&mut self.table, self.ring, group, wanted);
+            self.update_ring(group);
         }
+    }
+
+    /// Updates the aggregates of the ring after a change of a group. The group must be in the ring. O(log n).
+    pub(super) fn update_ring(&mut self, group: u32) {
+        let wanted = key(&self.table[group].node);
+        tree::changed(&mut self.table, self.ring, group, wanted);
     }
 
     /// Returns the earliest times of all groups with jobs.
@@ -94,6 +106,37 @@ impl Groups {
             }
         }
         self.first_from(links.right, behind, now, time)
+    }
+
+    /// Visits the groups with jobs, until `visit` returns false. The second argument of `visit` is the number of jobs of
+    /// the group, or 0 if the group has no ready job at `now`. The groups are visited in the order of this number, the
+    /// largest first. O(log n) per group.
+    pub(super) fn by_jobs(&self, now: Millis, mut visit: impl FnMut(u32, u32) -> bool) {
+        #[derive(PartialEq, Eq, PartialOrd, Ord)]
+        enum Piece {
+            Subtree(Reverse<u32>),
+            Group(Reverse<u32>),
+        }
+        let most_ready = |times: Times, jobs: u32| if times.ready <= now { jobs } else { 0 };
+        let subtree = |root: u32| {
+            let Group { least, most_jobs, .. } = self.table[root];
+            (most_ready(least, most_jobs), Piece::Subtree(Reverse(root)))
+        };
+        let mut pieces: BinaryHeap<_> = Some(self.ring).filter(|&root| root != NIL).map(subtree).into_iter().collect();
+        while let Some((most, piece)) = pieces.pop() {
+            match piece {
+                Piece::Group(Reverse(group)) => {
+                    if !visit(group, most) {
+                        return;
+                    }
+                }
+                Piece::Subtree(Reverse(root)) => {
+                    let Group { times, jobs, ref node, .. } = self.table[root];
+                    pieces.push((most_ready(times, jobs), Piece::Group(Reverse(root))));
+                    pieces.extend([node.links.left, node.links.right].into_iter().filter(|&it| it != NIL).map(subtree));
+                }
+            }
+        }
     }
 
     pub(in crate::queues::model) fn with_jobs(&self) -> usize {

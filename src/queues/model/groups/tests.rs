@@ -66,11 +66,12 @@ impl Queue {
         if root != NIL {
             let it = &groups.table[root];
             let children = [it.node.links.left, it.node.links.right].into_iter().filter(|&child| child != NIL);
-            let least = children.fold(it.times, |least, child| {
+            let (least, most_jobs) = children.fold((it.times, it.jobs), |(least, most), child| {
                 self.check_ring(groups, child);
-                least.min(groups.table[child].least)
+                let child = &groups.table[child];
+                (least.min(child.least), most.max(child.most_jobs))
             });
-            assert_eq!(it.least, least);
+            assert_eq!((it.least, it.most_jobs), (least, most_jobs));
         }
     }
 }

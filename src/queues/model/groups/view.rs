@@ -6,8 +6,13 @@ use crate::queues::model::node::{Roots, State};
 use crate::queues::model::query::ByRank;
 use crate::queues::model::rate::Taken;
 use crate::queues::model::{MAX_NOW, Millis, Queue};
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 use std::ops::Bound;
+
+/// [`Queue::largest_groups`] counts the ready jobs of at most this number of groups. Counting them takes less than a
+/// millisecond.
+pub(in crate::queues::model) const MOST_COUNTED: usize = 1000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupView<'a> {
@@ -46,6 +51,39 @@ impl Queue {
             let held_until = groups.table[group].held_until;
             self.group_view(name, groups.roots_of(group, &self.roots), held_until, now)
         }))
+    }
+
+    /// Returns up to `count` groups with jobs, those with most ready jobs first. Groups with the same number of ready
+    /// jobs are in the order of their names.
+    ///
+    /// The function looks at the groups in the order of their numbers of jobs, in all states. It stops when no other
+    /// group can have more ready jobs than those found, or after [`MOST_COUNTED`] groups, or `count` if that is more.
+    /// So the result is exact, unless that many groups have more jobs than the last group of the result has ready ones.
+    pub fn largest_groups(&self, now: Millis, count: usize) -> Vec<GroupView<'_>> {
+        let now = now.min(MAX_NOW);
+        let Some(groups) = self.groups.as_deref() else {
+            return self.groups(now, None).take(count).collect();
+        };
+        let (mut views, mut largest) = (Vec::new(), BinaryHeap::new());
+        groups.by_jobs(now, |group, most_ready| {
+            let least = largest.peek().filter(|_| largest.len() == count);
+            if least.is_some_and(|&Reverse(least)| u64::from(most_ready) < least)
+                || views.len() >= MOST_COUNTED.max(count)
+            {
+                return false;
+            }
+            let it = &groups.table[group];
+            let view = self.group_view(&it.name, groups.roots_of(group, &self.roots), it.held_until, now);
+            largest.push(Reverse(view.ready));
+            if largest.len() > count {
+                largest.pop();
+            }
+            views.push(view);
+            true
+        });
+        views.sort_unstable_by_key(|view| (Reverse(view.ready), view.name));
+        views.truncate(count);
+        views
     }
 
     fn group_view<'a>(&'a self, name: &'a [u8], roots: &Roots, held_until: Millis, now: Millis) -> GroupView<'a> {

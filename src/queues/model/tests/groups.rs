@@ -1,5 +1,6 @@
 //! Tests of groups: turns, limits, ORDERED, and costs.
 
+use super::super::groups::MOST_COUNTED;
 use super::super::groups::times::WORKED_OUT;
 use super::super::manage::MAX_CONFIG_UPDATES;
 use super::super::wake::FORGOTTEN_AFTER;
@@ -12,6 +13,11 @@ const FREE: NackOptions<'static> = NackOptions { is_free: true, error: b"" };
 fn in_group(pair: &mut Pair, now: u64, id: &str, group: &str) {
     let push = Push { id: Some(id.as_bytes()), due: now, group: group.as_bytes(), ..Push::default() };
     assert_eq!(pair.push(now, &push).as_deref(), Some(id.as_bytes()));
+}
+
+fn in_group_due(pair: &mut Pair, id: &str, group: &str, due: u64) {
+    let push = Push { id: Some(id.as_bytes()), due, group: group.as_bytes(), ..Push::default() };
+    assert_eq!(pair.push(1, &push).as_deref(), Some(id.as_bytes()));
 }
 
 /// Claims the next jobs, with leases until 1000. Returns the IDs of the jobs.
@@ -427,6 +433,54 @@ fn groups_are_listed_by_name_in_pages() {
     assert_eq!(behind("a"), [b"b".to_vec(), b"c".to_vec()]);
     assert_eq!(behind("aa"), [b"b".to_vec(), b"c".to_vec()]);
     assert_eq!(behind(""), [b"a".to_vec(), b"b".to_vec(), b"c".to_vec()]);
+}
+
+fn largest(queue: &Queue, now: u64, count: usize) -> Vec<(String, u64)> {
+    let groups = queue.largest_groups(now, count).into_iter();
+    groups.map(|group| (String::from_utf8(group.name.to_vec()).unwrap(), group.ready)).collect()
+}
+
+#[test]
+fn the_largest_groups_are_those_with_most_ready_jobs() {
+    let mut pair = Pair::new();
+    assert_eq!(largest(&pair.primary, 1, 10), []);
+    pair.job(1, "alone", 1);
+    assert_eq!(largest(&pair.primary, 1, 10), [("".into(), 1)]);
+    let jobs = [("much", 1, 5), ("later", 9, 7), ("some", 1, 3), ("more", 1, 4), ("few", 1, 1)];
+    for (group, due, count) in jobs {
+        for number in 0..count {
+            in_group_due(&mut pair, &format!("{group}:{number}"), group, due);
+        }
+    }
+    let expected =
+        |list: &[(&str, u64)]| list.iter().map(|&(name, ready)| (name.to_owned(), ready)).collect::<Vec<_>>();
+    assert_eq!(largest(&pair.primary, 1, 3), expected(&[("much", 5), ("more", 4), ("some", 3)]));
+    assert_eq!(largest(&pair.primary, 9, 2), expected(&[("later", 7), ("much", 5)]));
+    let all = [("much", 5), ("more", 4), ("some", 3), ("", 1), ("few", 1), ("later", 0)];
+    assert_eq!(largest(&pair.primary, 1, 100), expected(&all));
+    assert_eq!(largest(&pair.primary, 1, 4), expected(&all[..4]), "by name if the numbers are equal");
+    assert_eq!(largest(&pair.primary, 1, 0), []);
+}
+
+#[test]
+fn the_largest_of_many_groups_are_found_if_few_others_have_more_jobs() {
+    let mut pair = Pair::new();
+    for number in 0..2 * MOST_COUNTED {
+        in_group_due(&mut pair, &format!("a{number}"), &format!("{number}"), 1);
+    }
+    for number in 0..3 {
+        in_group_due(&mut pair, &format!("b{number}"), "1234", 1);
+        in_group_due(&mut pair, &format!("c{number}"), "later", 9);
+    }
+    assert_eq!(largest(&pair.primary, 1, 1), [("1234".into(), 4)]);
+    // Now the first groups, by number of jobs, have no other ready job.
+    for number in 0..MOST_COUNTED {
+        for delayed in 0..4 {
+            in_group_due(&mut pair, &format!("{number}:{delayed}"), &format!("{number}"), 9);
+        }
+    }
+    let found = pair.primary.largest_groups(1, 2);
+    assert!(found.iter().all(|group| group.ready == 1 || group.name == b"1234"), "the counts are right");
 }
 
 #[test]

@@ -460,6 +460,10 @@ impl Run {
         let groups: Vec<_> = groups.collect();
         assert_eq!(groups, model.groups(now));
         assert_eq!(queue.group_count(), groups.len());
+        let mut largest: Vec<_> = groups.iter().filter(|(_, [ready, ..], _)| *ready > 0).collect();
+        largest.sort_by_key(|(name, [ready, ..], _)| (std::cmp::Reverse(*ready), *name));
+        let found = queue.largest_groups(now, 3).into_iter().map(|g| (g.name, g.ready)).filter(|(_, ready)| *ready > 0);
+        assert!(found.eq(largest.into_iter().take(3).map(|&(name, [ready, ..], _)| (name, ready))));
         assert_eq!(queue.next_wake(now), model.next_wake(now));
         for announced in [0, now.saturating_sub(20), now] {
             assert_eq!(queue.next_upkeep(now, announced), model.next_upkeep(now, announced));
