@@ -1,6 +1,6 @@
-//! The queues of the database by name, in pages: ZQ.LIST.
+//! Pages of queues by name (ZQ.LIST) and of a queue's jobs (ZQ.PEEK).
 
-use super::{Key, Server, reply};
+use super::{Job, Key, Server, State, reply};
 use redis::{RedisError, RedisResult};
 
 /// Returns the reason why the queues cannot be listed, for display.
@@ -25,5 +25,28 @@ impl Server {
         words.extend([b"COUNT", count.as_bytes()]);
         let names = self.one(&words).await?;
         Ok(reply::array(&names).iter().filter_map(reply::bytes).map(<[u8]>::to_vec).collect())
+    }
+
+    /// Returns at most `most` jobs in one state, in the order of ZQ.PEEK and without their payloads. With `group`,
+    /// returns only jobs of this group. If `after` is not empty, returns only jobs that follow the job `after`.
+    pub async fn peek(
+        &self,
+        key: &[u8],
+        state: State,
+        group: Option<&[u8]>,
+        most: usize,
+        after: &[u8],
+    ) -> RedisResult<Vec<Job>> {
+        let count = most.to_string();
+        let mut words: Vec<&[u8]> =
+            vec![b"ZQ.PEEK", key, state.name().as_bytes(), b"COUNT", count.as_bytes(), b"NOPAYLOAD"];
+        if !after.is_empty() {
+            words.extend([b"AFTER", after]);
+        }
+        if let Some(group) = group {
+            words.extend([b"GROUP", group]);
+        }
+        let listed = self.one(&words).await?;
+        Ok(reply::array(&listed).iter().filter_map(|job| Job::listed(state, job)).collect())
     }
 }

@@ -19,15 +19,14 @@ const SCANS: usize = 10;
 const KEYS_PER_SCAN: usize = 500;
 
 pub async fn page(State(app): Shared, query: Query) -> Page {
-    let key = query.get("key").unwrap_or_default();
-    let body = if key.is_empty() {
-        list(&app.server, query.number("cursor").unwrap_or_default()).await?
-    } else {
-        board(&app.server, key, &query).await?
+    let key = query.given("key");
+    let body = match key {
+        None => list(&app.server, query.number("cursor").unwrap_or_default()).await?,
+        Some(key) => board(&app.server, key, &query).await?,
     };
     let body = html! {
-        @if !key.is_empty() { p.path { a href="boards" { "Boards" } } }
-        h1 { @if key.is_empty() { "Boards" } @else { (name(key)) } }
+        @if key.is_some() { p.path { a href="boards" { "Boards" } } }
+        h1 { @match key { None => "Boards", Some(key) => (name(key)) } }
         (body)
     };
     Ok(layout::page(&app, "boards", "Boards", body).await)
@@ -51,10 +50,12 @@ async fn list(server: &Server, mut cursor: u64) -> Result<Markup, Problem> {
     found.dedup();
     Ok(html! {
         (look("boards", "Key", b"", html! {}))
-        @if found.is_empty() { p.quiet { "No board" @if cursor != 0 { " among these keys" } "." } } @else {
-            ul.keys { @for key in &found { li { a href=(link("boards", &[("key", key)])) { (name(key)) } } } }
+        div #boards data-live {
+            @if found.is_empty() { p.quiet { "No board" @if cursor != 0 { " among these keys" } "." } } @else {
+                ul.keys { @for key in &found { li { a href=(link("boards", &[("key", key)])) { (name(key)) } } } }
+            }
         }
-        nav.pages aria-label="Further keys" {
+        nav #pages .pages data-live aria-label="Further keys" {
             @if cursor != 0 { a #next href=(link("boards", &[("cursor", cursor.to_string().as_bytes())])) { "Look further" } }
         }
     })
@@ -73,11 +74,14 @@ async fn board(server: &Server, key: &[u8], query: &Query) -> Result<Markup, Pro
     pipe.arg("WITHRANK").arg("WITHVALUES");
     let mut replies = server.ask(pipe).await?.into_iter();
     let info = outcome(replies.next().expect("ZLB.INFO"));
-    let rows = replies.next().expect("the rows")?;
-    let info = match info {
-        Ok(info) => info,
-        Err(why) => return Ok(why),
+    let rows = replies.next().expect("the rows");
+    // If the board is gone, the page has the same parts, so that an open page shows it.
+    let (info, why) = match info {
+        Ok(info) => (info, html! {}),
+        Err(why) => (Value::Nil, why),
     };
+    let is_there = !matches!(info, Value::Nil);
+    let rows = if is_there { rows? } else { Value::Nil };
     let (pairs, size) = (reply::pairs(&info), field(&info, "members").parse::<u64>().unwrap_or_default());
     let dimensions: Vec<(String, String)> = pairs
         .iter()
@@ -87,20 +91,21 @@ async fn board(server: &Server, key: &[u8], query: &Query) -> Result<Markup, Pro
         .collect();
     Ok(html! {
         div #board data-live {
-            p.facts {
+            (why)
+            @if is_there { p.facts {
                 span { (grouped(size)) " members" } span { "ties: " (field(&info, "ties")) }
                 @if field(&info, "keep") != "none" { span { "keeps the best " (field(&info, "keep")) } }
-            }
+            } }
         }
         (look("boards", "Key", key, html! {
             label { span { "Around member" } input name="member" value=(std::str::from_utf8(member).unwrap_or_default()) autocomplete="off" spellcheck="false"; }
         }))
         div #rows data-live {
-            @if matches!(rows, Value::Nil) { p.notice { "This member is not on the board." } }
+            @if !is_there {} @else if matches!(rows, Value::Nil) { p.notice { "This member is not on the board." } }
             @else if reply::array(&rows).is_empty() { p.quiet { "Nobody here." } }
             @else { (table(key, &rows, &dimensions, member)) }
         }
-        nav.pages aria-label="Pages of the board" {
+        nav #pages .pages data-live aria-label="Pages of the board" {
             @if start > 0 || !member.is_empty() { a href=(link("boards", &[("key", key)])) { "Top" } }
             @if member.is_empty() && start + ROWS < size {
                 a #next href=(link("boards", &[("key", key), ("start", (start + ROWS).to_string().as_bytes())])) { "Next page" }
@@ -110,7 +115,7 @@ async fn board(server: &Server, key: &[u8], query: &Query) -> Result<Markup, Pro
 }
 
 fn table(key: &[u8], rows: &Value, dimensions: &[(String, String)], marked: &[u8]) -> Markup {
-    html! { div.scroll { table {
+    html! { div.scroll tabindex="0" { table {
         thead { tr {
             th.number { "Place" } th { "Member" }
             @for (name, direction) in dimensions { th.number { (name) @if direction == "asc" { " ↑" } @else { " ↓" } } }

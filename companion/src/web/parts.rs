@@ -34,6 +34,9 @@ pub fn tiles(tiles: &[Tile]) -> Markup {
 
 /// Shows a key or another name, truncated to a line, with the full text as title.
 pub fn name(bytes: &[u8]) -> Markup {
+    if bytes.is_empty() {
+        return html! { span.quiet { "without a name" } };
+    }
     let text = printable(bytes);
     html! { span.key title=(text) { (shortened(&text, 80)) } }
 }
@@ -63,6 +66,11 @@ pub fn done(query: &Query) -> Markup {
         "held" | "released" => "No job is in this group any more.".into(),
         "paused" => "The queue is paused: claims get nothing.".into(),
         "resumed" => "The queue goes on.".into(),
+        "begun" => "The jobs are being worked on: the page shows how far.".into(),
+        "stopped" => "It is stopped.".into(),
+        "busy" => "Nothing was begun: stop the other one of this queue first, or wait for its end.".into(),
+        "reset" => "The limit is reset: all its units are available.".into(),
+        "refunded" => format!("{} {} available again.", grouped(n), if n == 1 { "unit is" } else { "units are" }),
         "configured" => "The settings are changed.".into(),
         "unchanged" => "Nothing was changed.".into(),
         _ => return html! {},
