@@ -65,12 +65,14 @@ errors! {
     Worker = c"ERR worker name must have 1 to 255 bytes",
     EmptyId = c"ERR job ID must not be empty",
     AgainWithoutId = c"ERR AGAIN requires a job ID",
+    Undeclared = c"ERR DECLARE requires a job ID and EVERY",
+    ProgressTooLong = c"ERR progress text is too long, must be at most 1024 bytes",
     NotInState = c"ERR no such job in this state and group; continue after another ID or omit AFTER",
     /// PEEK with AFTER searches only 500 ready jobs if priorities, groups or ORDERED determine the serving order.
     PageTooFar = c"ERR job is not among the first 500 ready jobs; use GROUP, or COUNT without AFTER",
     NoLease = c"ERR only claimed jobs have a lease; use WITHLEASE with CLAIMED",
-    /// CLEAN with OLDER checked 3000 jobs. All of them are too young, and more jobs remain.
-    CleanUnreached = c"ERR the first 3000 jobs by due time are too young; use ZQ.CLEAN without OLDER, or ZQ.CANCEL",
+    /// CLEAN checked 3000 jobs. All of them are too young or recurring, and more jobs remain.
+    CleanUnreached = c"ERR the first 3000 jobs by due time are too young or recurring; use ZQ.CLEAN without OLDER, or ZQ.CANCEL",
     QueueFull = c"QUEUEFULL queue already holds MAXLEN jobs",
     TooManyUpdates = c"ERR queue is too large; a change of this setting can affect at most 100000 jobs or groups",
     NoBoard = c"NOBOARD no such leaderboard; use ZLB.CREATE to create it",

@@ -116,6 +116,7 @@ fn unload(ctx: &mut Context) {
 const LISTENERS: Listeners = Listeners {
     key: &[queues::key_events::on_key, sets::key_events::on_key],
     server: &[
+        server::eviction::on_server,
         queues::waiting::on_server,
         queues::names::on_server,
         queues::upkeep::on_server,

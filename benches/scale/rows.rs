@@ -56,6 +56,7 @@ pub const ROWS: &[Row] = &[
     row("ZQ.NACK jobs {id} {token} DELAY 1h", "ZADD zset {r} m:{r}"),
     row("ZQ.NACK jobs {id} {token} DEAD ERROR text", "ZADD zset {r} m:{r}"),
     row("ZQ.EXTEND jobs 2h {id} {token}", "ZADD zset {r} m:{r}"),
+    row("ZQ.PROGRESS jobs {id} {token} half", "HSET hash f:{r} 1"),
     row("ZQ.RESCHEDULE jobs j:{tail} DELAY 1h", "ZADD zset {r} m:{r}"),
     row("ZQ.CANCEL jobs j:{tail}", "ZREM zset m:{r}"),
     row("ZQ.GET jobs j:{tail}", "HGET hash f:{r}"),

@@ -26,15 +26,18 @@
 //! | 15 | `EXPIRE` | s id, ? due (of the next occurrence) |
 //! | 16 | `FOLLOW` | s id |
 //! | 17 | `FOLLOWER` | new job |
-//! | 18 | `JOB` | s id, s payload, b state, n time, n priority, n push number, the fields [`Record::FIELDS`], s worker, s error, s group |
+//! | 18 | `JOB` | s id, s payload, b state, n time, n priority, n push number, the fields [`Record::FIELDS`], s worker, s error, s group, s progress, n progress time |
 //! | 19 | `UNITS` | group, n back at, n units |
 //! | 20 | `TURN` | s group |
 //! | 21 | `TOTALS` | n last token, n n last ID, n next push number, the fields [`Counters::FIELDS`] |
+//! | 22 | `DECLARE` | b: 1 the push has AT or DELAY; new job |
+//! | 23 | `DECLARATION` | b: 1 the push has AT or DELAY; new job |
+//! | 24 | `PROGRESS` | s id, s text |
 //!
 //! A new job is: s id, s payload, n due, n priority, n attempts, ? every, s group, ? ttl. A priority is zigzag. An
 //! attempt is 0 if it counts, 1 if not, and 2 if the job waits for its next occurrence. A group that may be absent has
 //! a byte before it: 1, or 0 alone. Fields are a bit mask, and the numbers whose bits are set, as in the stored form.
-//! Only rewritten AOF files contain `FOLLOWER`, `JOB`, `UNITS`, `TURN` and `TOTALS`.
+//! Only rewritten AOF files contain `FOLLOWER`, `JOB`, `UNITS`, `TURN`, `TOTALS` and `DECLARATION`.
 
 use crate::base::packed::{Packer, Unpacker, Unreadable, codes, unzigzag, zigzag};
 use crate::base::stream::DecodeError;
@@ -73,6 +76,9 @@ codes! {
     UNITS = 19,
     TURN = 20,
     TOTALS = 21,
+    DECLARE = 22,
+    DECLARATION = 23,
+    PROGRESS = 24,
 }
 
 /// The flags of `PUSH`.
@@ -85,6 +91,7 @@ const ATTEMPTS: [Attempt; 3] = [Attempt::Counts, Attempt::Free, Attempt::Last];
 fn code_of(change: &Change<'_>) -> (u8, Option<&'static CStr>) {
     match change {
         Change::Push { .. } => (PUSH, Some(c"zq.push")),
+        Change::Declare { .. } => (DECLARE, Some(c"zq.push")),
         Change::Job { change, .. } => match change {
             JobChange::Claim { .. } => (CLAIM, Some(c"zq.claim")),
             JobChange::Ack { .. } => (ACK, Some(c"zq.ack")),
@@ -98,6 +105,7 @@ fn code_of(change: &Change<'_>) -> (u8, Option<&'static CStr>) {
             JobChange::Expire { .. } => (EXPIRE, Some(c"zq.expired")),
             JobChange::Follow => (FOLLOW, None),
             JobChange::Revive => (REVIVE, Some(c"zq.redrive")),
+            JobChange::Progress { .. } => (PROGRESS, Some(c"zq.progress")),
         },
         Change::SettleRates => (SETTLE, None),
         Change::Redrive { .. } => (REDRIVE, Some(c"zq.redrive")),
@@ -105,6 +113,7 @@ fn code_of(change: &Change<'_>) -> (u8, Option<&'static CStr>) {
         Change::Configure(_) => (CONFIGURE, Some(c"zq.config")),
         Change::RestoreJob(_) => (JOB, None),
         Change::RestoreFollower(_) => (FOLLOWER, None),
+        Change::RestoreDeclaration { .. } => (DECLARATION, None),
         Change::RestoreUnits { .. } => (UNITS, None),
         Change::RestoreTurn { .. } => (TURN, None),
         Change::RestoreTotals(_) => (TOTALS, None),
@@ -158,6 +167,9 @@ fn write(change: &Change<'_>, to: &mut Packer) {
             to.byte(if generated { GENERATED } else { 0 } | if again { AGAIN } else { 0 });
             write_new_job(&job, to);
         }
+        Change::Declare { job, is_timed } | Change::RestoreDeclaration { job, is_timed } => {
+            write_new_job(&job, to.byte(is_timed.into()));
+        }
         Change::Job { id, change } => write_job_change(change, to.text(id)),
         Change::SettleRates => {}
         Change::Redrive { count, group } => write_group(group, to.number(count)),
@@ -189,6 +201,7 @@ fn write_job_change(change: JobChange<'_>, to: &mut Packer) {
         JobChange::Retry { due, attempt, error } => to.number(due).byte(attempt as u8).text(error),
         JobChange::Dead { is_free, error } => to.byte(is_free.into()).text(error),
         JobChange::Extend { deadline } => to.number(deadline),
+        JobChange::Progress { text } => to.text(text),
         JobChange::Reschedule { due, priority } => {
             to.option(due).option(priority.map(|priority| zigzag(priority.into())))
         }
@@ -203,11 +216,11 @@ fn write_new_job(job: &NewJob<'_>, to: &mut Packer) {
 }
 
 fn write_job(job: &Record<'_>, to: &mut Packer) {
-    let Extras { worker, error, .. } = job.extras;
+    let Extras { worker, error, progress, progressed, .. } = job.extras;
     to.text(job.id).text(job.payload).byte(job.state as u8);
     to.number(job.time).number(zigzag(job.priority.into())).number(job.seq);
     field::write_changed(&Record::FIELDS, job, &job.bare(), to);
-    to.text(worker).text(error).text(job.group);
+    to.text(worker).text(error).text(job.group).text(progress).number(progressed);
 }
 
 fn write_group(group: Option<&[u8]>, to: &mut Packer) {
@@ -233,6 +246,8 @@ fn read<'a>(code: u8, from: &mut Unpacker<'a>) -> Result<Change<'a>, DecodeError
             field::ensure(flags <= GENERATED | AGAIN, "unknown flag")?;
             Change::Push { generated: flags & GENERATED != 0, again: flags & AGAIN != 0, job: read_new_job(from)? }
         }
+        DECLARE => Change::Declare { is_timed: from.flag()?, job: read_new_job(from)? },
+        DECLARATION => Change::RestoreDeclaration { is_timed: from.flag()?, job: read_new_job(from)? },
         SETTLE => Change::SettleRates,
         REDRIVE => Change::Redrive { count: from.number()?, group: read_group(from)? },
         HOLD => Change::Hold { group: from.text()?, until: from.number()? },
@@ -272,6 +287,7 @@ fn read_job_change<'a>(code: u8, from: &mut Unpacker<'a>) -> Result<JobChange<'a
         REVIVE => JobChange::Revive,
         EXPIRE => JobChange::Expire { next_due: from.option()? },
         FOLLOW => JobChange::Follow,
+        PROGRESS => JobChange::Progress { text: from.text()? },
         _ => return Err(crate::base::packed::UNKNOWN),
     })
 }
@@ -296,6 +312,7 @@ fn read_job<'a>(from: &mut Unpacker<'a>) -> Result<Record<'a>, DecodeError> {
     let mut job = Record::new(id, payload, state, time, priority, seq).bare();
     field::read_changed(&Record::FIELDS, &mut job, from)?;
     (job.extras.worker, job.extras.error, job.group) = (from.text()?, from.text()?, from.text()?);
+    (job.extras.progress, job.extras.progressed) = (from.text()?, from.number()?);
     Ok(job)
 }
 

@@ -3,6 +3,7 @@
 use super::context::Context;
 use super::defrag;
 use super::events::{self, Classes};
+use super::eviction;
 use super::io::{Digest, Loader, Rewriter, Saver};
 use super::key::{Key, KeyHandle, KeyType, Mode, WriteKey};
 use super::panic::{catch_panic, note_irreversible};
@@ -128,6 +129,7 @@ impl<'k> WriteKey<'k> {
 
     /// Replaces the key's value and closes the key. The server sends an event if the key is new.
     pub fn set_value<T: DataType>(mut self, value: T) -> &'k mut Context {
+        eviction::note_created();
         let kind = T::handle().get().expect("the type is registered").as_ptr();
         let value = handed_over(value);
         // SAFETY: the handle is open for writing. The server owns the value from now on, and its callbacks accept it.
@@ -172,6 +174,7 @@ unsafe extern "C" fn load<T: DataType>(io: *mut RedisModuleIO, number: c_int) ->
         let ctx = unsafe { Context::from_raw(api!(RedisModule_GetContextFromIO(io))) };
         events::subscribe(&ctx, T::EVENTS);
     }
+    eviction::note_created();
     let mut from = Loader(io, PhantomData);
     let value = catch_panic(|| match number == T::NUMBER {
         true => T::load(&mut from),

@@ -25,6 +25,7 @@ pub mod counting;
 pub mod data_type;
 mod defrag;
 pub mod events;
+pub mod eviction;
 pub mod info;
 pub mod io;
 pub mod key;

@@ -104,7 +104,7 @@ fn queue_effect(
     words: &mut Vec<String>,
     show: &impl Fn(&[u8]) -> String,
 ) -> Option<()> {
-    const NAMES: [&str; 17] = [
+    const NAMES: [&str; 25] = [
         "PUSH",
         "CLAIM",
         "SETTLE",
@@ -122,6 +122,14 @@ fn queue_effect(
         "HOLD",
         "EXPIRE",
         "FOLLOW",
+        "FOLLOWER",
+        "JOB",
+        "UNITS",
+        "TURN",
+        "TOTALS",
+        "DECLARE",
+        "DECLARATION",
+        "PROGRESS",
     ];
     words.push((*NAMES.get(usize::from(code))?).to_owned());
     let texts = |words: &mut Vec<String>, name: &str, text: &[u8]| {
@@ -130,9 +138,10 @@ fn queue_effect(
         }
     };
     match code {
-        0 => {
+        0 | 22 => {
             let flags = from.byte()?;
-            if flags & 1 != 0 {
+            let is_push = code == 0;
+            if is_push && flags & 1 != 0 {
                 words.pop();
                 words.push("PUSHAUTO".to_owned());
             }
@@ -144,8 +153,11 @@ fn queue_effect(
             if ttl > 0 {
                 words.extend(["ttl".to_owned(), (ttl - 1).to_string()]);
             }
-            if flags & 2 != 0 {
+            if is_push && flags & 2 != 0 {
                 words.push("again".to_owned());
+            }
+            if !is_push && flags & 1 != 0 {
+                words.push("timed".to_owned());
             }
         }
         2 => {}
@@ -188,6 +200,7 @@ fn queue_effect(
                     texts(words, "error", from.bytes()?);
                 }
                 6 => words.push(from.number()?.to_string()),
+                24 => words.push(show(from.bytes()?)),
                 8 => {
                     let unless_same = |number: u64| number.checked_sub(1);
                     let due = unless_same(from.number()?);

@@ -193,9 +193,10 @@ fn errors_are_those_that_the_pages_list() {
         let rows: Vec<_> = page.section("Errors").filter_map(|line| cells(line)).skip(1).collect();
         assert!(!rows.is_empty(), "{}: no errors", page.path().display());
         for row in rows {
-            let (error, call) = (row[0].trim_matches('`'), row[2].trim_matches('`'));
+            // In an example, LONG stands for a text that is too long for any argument.
+            let (error, call) = (row[0].trim_matches('`'), row[2].trim_matches('`').replace("LONG", &"x".repeat(1025)));
             assert!(call.starts_with(&page.name().to_uppercase()), "{}: {call}", page.path().display());
-            let reply = c.reply(call);
+            let reply = c.reply(&call);
             if reply != format!("!{error}") {
                 differences.push(format!("{}: {call}\n  page: !{error}\n   now: {reply}", page.path().display()));
             }

@@ -4,6 +4,7 @@ mod access;
 mod clock;
 mod defrag;
 pub mod described;
+mod eviction;
 mod instants;
 mod loading;
 mod memory;

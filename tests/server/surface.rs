@@ -44,6 +44,7 @@ pub const COMMANDS: &[(&str, &[&str], &str, &str)] = &[
     ("zq.ack", &["write", "fast"], "ZQ.ACK a:queue x 1 y 2", "['a:queue']"),
     ("zq.nack", &["write", "fast"], "ZQ.NACK a:queue x 1 DELAY 5m", "['a:queue']"),
     ("zq.extend", &["write", "fast"], "ZQ.EXTEND a:queue 5m x 1", "['a:queue']"),
+    ("zq.progress", &["write", "denyoom", "fast"], "ZQ.PROGRESS a:queue x 1 half", "['a:queue']"),
     ("zq.cancel", &["write", "fast"], "ZQ.CANCEL a:queue x y", "['a:queue']"),
     ("zq.reschedule", &["write", "fast"], "ZQ.RESCHEDULE a:queue x DELAY 5m PRIORITY 4", "['a:queue']"),
     ("zq.redrive", &["write"], "ZQ.REDRIVE a:queue COUNT 5", "['a:queue']"),

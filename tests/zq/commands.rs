@@ -67,7 +67,7 @@ fn get_and_stats_are_maps() {
     c.run("ZQ.CONFIG empty PAUSED no");
     c.run("ZQ.APPLY q 5 PUSH a hello 7000 -3 4 3600000");
     let resp3 = "{'state': 'ready' 'payload': 'hello' 'priority': -3 'attempts': 0 'max_attempts': 4 'due_ms': 7000 \
-                 'every_ms': 3600000 'ttl_ms': nil 'expires_ms': nil 'token': nil 'created_ms': 5 'claimed_ms': nil 'failed_ms': nil 'worker': nil 'error': nil 'group': nil 'again_payload': nil}";
+                 'every_ms': 3600000 'ttl_ms': nil 'expires_ms': nil 'token': nil 'created_ms': 5 'claimed_ms': nil 'failed_ms': nil 'progress_ms': nil 'worker': nil 'error': nil 'progress': nil 'group': nil 'again_payload': nil}";
     let resp2 = "['state' 'ready' 'payload' 'hello' 'priority' -3 'attempts' 0 'max_attempts' 4 'due_ms' 7000 \
                  'every_ms' 3600000 'ttl_ms' nil 'expires_ms' nil 'token' nil 'created_ms' 5 'claimed_ms' nil 'failed_ms' nil 'worker' nil 'error' nil 'group' nil 'again_payload' nil]";
     c3.script(&[("ZQ.GET q a", resp3), ("ZQ.GET q b", "nil"), ("ZQ.GET none a", "nil")]);

@@ -169,6 +169,11 @@ export class Worker<T = any> extends EventEmitter<WorkerEvents<T>> {
         },
         codec,
         leaseMs: this.#leaseMs,
+        ask: async (key, command) => {
+          const pump = pumpOf.get(key);
+          if (!pump) throw new Error(`no connection for ${key}`);
+          return pump.ask(command);
+        },
         timeoutMs: (job) => {
           const own = typeof timeout === "function" ? timeout(job) : undefined;
           return own === undefined ? timeoutMs : milliseconds(own);

@@ -5,13 +5,13 @@
 //! repeat the call until it returns 0.
 //!
 //! With GROUP, removes only jobs of that group. With OLDER, removes only jobs that have been in the state for at least
-//! that long, and skips younger jobs. A call skips at most 3,000 jobs. If the call reaches this limit before it finds a
-//! job to remove, and more jobs remain, it returns an error.
+//! that long, and skips younger jobs. READY and DELAYED skip recurring jobs. A call skips at most 3,000 jobs. If the
+//! call reaches this limit before it finds a job to remove, and more jobs remain, it returns an error.
 
 use crate::args::{Args, Keyword, once};
 use crate::error::Error;
 use crate::queues::OpenQueue;
-use crate::queues::model::{JobFilter, State, TooManyYoung};
+use crate::queues::model::{JobFilter, State, TooManySkipped};
 use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::{Context, Str};
 
@@ -60,6 +60,6 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
         queue
             .clean(now, JobFilter { state, group }, older, count.unwrap_or(DEFAULT_COUNT), |effect| effects.add(effect))
     })?;
-    ctx.reply_count(cleaned.map_err(|TooManyYoung| Error::CleanUnreached)?);
+    ctx.reply_count(cleaned.map_err(|TooManySkipped| Error::CleanUnreached)?);
     Ok(())
 }

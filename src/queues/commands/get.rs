@@ -33,7 +33,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
         ctx.reply_null();
         return Ok(());
     };
-    ctx.reply_map(17);
+    ctx.reply_map(19);
     ctx.reply_bytes(b"state");
     ctx.reply_bytes(job.state.name().as_bytes());
     ctx.reply_bytes(b"payload");
@@ -55,6 +55,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
         (b"created_ms", job.created),
         (b"claimed_ms", extras.claimed),
         (b"failed_ms", extras.failed),
+        (b"progress_ms", extras.progressed),
     ] {
         ctx.reply_bytes(name);
         match value {
@@ -62,7 +63,12 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
             _ => ctx.reply_count(value),
         }
     }
-    for (name, words) in [(b"worker" as &[u8], extras.worker), (b"error", extras.error), (b"group", job.group)] {
+    for (name, words) in [
+        (b"worker" as &[u8], extras.worker),
+        (b"error", extras.error),
+        (b"progress", extras.progress),
+        (b"group", job.group),
+    ] {
         ctx.reply_bytes(name);
         reply_text(ctx, words);
     }

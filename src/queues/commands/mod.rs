@@ -13,6 +13,7 @@ mod hold;
 mod list;
 mod nack;
 mod peek;
+mod progress;
 mod push;
 mod redrive;
 mod reschedule;
@@ -26,7 +27,7 @@ use crate::server::command::{Arg, Command, commands};
 
 /// The commands for queues.
 pub const COMMANDS: &[Command] = commands![
-    ack, cancel, claim => enter_blocking, clean, config, extend, get, groups, hold, list, nack, peek, push, redrive, reschedule, stats
+    ack, cancel, claim => enter_blocking, clean, config, extend, get, groups, hold, list, nack, peek, progress, push, redrive, reschedule, stats
 ];
 
 /// The command that replicas and AOF files get instead of the commands that clients sent. Like RESTORE, this command

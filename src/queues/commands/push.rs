@@ -1,9 +1,10 @@
 //! `ZQ.PUSH key payload [ID id] [DELAY duration | AT instant] [PRIORITY n] [MAXATTEMPTS n] [EVERY duration]
-//! [GROUP name] [TTL duration] [REPLACE | AGAIN]`
+//! [GROUP name] [TTL duration] [REPLACE | AGAIN | DECLARE]`
 //!
 //! Adds a job to a queue. If the queue already has a job with this ID, in any state, the call changes nothing and
 //! returns null. With REPLACE, the new job replaces the old one. With AGAIN, a waiting job gets the new payload, and a
-//! claimed job is pushed again when its claim ends.
+//! claimed job is pushed again when its claim ends. With DECLARE, the queue has this recurring job from now on, whatever
+//! it had before, and its due time stays.
 //!
 //! With TTL, a job expires at its due time + TTL. From then on, no claim gets the job.
 
@@ -32,8 +33,15 @@ pub const SPEC: Spec = Spec {
         Arg::string(c"period").after(c"EVERY").optional(),
         Arg::string(c"group").after(c"GROUP").optional().since(c"0.2.0"),
         Arg::string(c"ttl").after(c"TTL").optional().since(c"0.3.0"),
-        Arg::one_of(c"existing", &[Arg::flag(c"replace", c"REPLACE"), Arg::flag(c"again", c"AGAIN").since(c"0.3.0")])
-            .optional(),
+        Arg::one_of(
+            c"existing",
+            &[
+                Arg::flag(c"replace", c"REPLACE"),
+                Arg::flag(c"again", c"AGAIN").since(c"0.3.0"),
+                Arg::flag(c"declare", c"DECLARE").since(c"0.4.0"),
+            ],
+        )
+        .optional(),
     ],
 };
 
@@ -43,7 +51,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let key = args.string()?;
     let payload = args.string()?.bytes();
     let (mut id, mut due, mut priority, mut max_attempts, mut every) = (None, None, None, None, None);
-    let (mut group, mut ttl, mut replace, mut again) = (None, None, false, false);
+    let (mut group, mut ttl, mut replace, mut again, mut declare) = (None, None, false, false, false);
     while let Some(keyword) = args.trailing_keyword()? {
         match keyword.bytes() {
             b"ID" => once(&mut id, args.id()?)?,
@@ -56,15 +64,19 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
             b"TTL" => once(&mut ttl, args.duration()?)?,
             b"REPLACE" => flag(&mut replace)?,
             b"AGAIN" => flag(&mut again)?,
+            b"DECLARE" => flag(&mut declare)?,
             _ => return Err(Error::Syntax),
         }
     }
-    let due = due.unwrap_or(now);
+    let (due, is_timed) = (due.unwrap_or(now), due.is_some());
     for duration in [every, ttl].into_iter().flatten() {
         after(due.max(now), duration)?;
     }
-    if again && replace {
+    if [again, replace, declare].into_iter().filter(|&is_given| is_given).count() > 1 {
         return Err(Error::Syntax);
+    }
+    if declare && (id.is_none() || every.is_none()) {
+        return Err(Error::Undeclared);
     }
     if again && id.is_none() {
         return Err(Error::AgainWithoutId);
@@ -85,6 +97,12 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     OpenQueue::edit(ctx, key, now, |queue, effects| {
         if let Some(id) = id {
             queue.drop_if_expired(now, id, |effect| effects.add(effect)).map_err(|Full| Error::QueueFull)?;
+        }
+        if declare {
+            let change = queue.declare(now, &job, is_timed).map_err(|Full| Error::QueueFull)?;
+            effects.add_if_some(change);
+            effects.ctx().reply_bytes(id.unwrap_or_default());
+            return Ok(());
         }
         match queue.push(now, &job).map_err(|Full| Error::QueueFull)? {
             Some(effect) => {

@@ -68,7 +68,7 @@ impl Queue {
         for _ in 0..most.min(count) {
             self.drop_first(now, &mut to_drop, &mut sink);
             // A job with a new lease is not ready, so the loop does not meet a job twice.
-            let slot = self.best_ready(now);
+            let slot = self.settle_best_ready(now, &mut sink);
             if slot == NIL || has_expired && self.is_expired(slot, now) {
                 break;
             }
@@ -143,6 +143,18 @@ impl Queue {
         match &self.groups {
             None => self.best_of(&self.roots, now),
             Some(groups) => self.best_in_turn(groups, now),
+        }
+    }
+
+    /// Returns the ready job to serve first, or `NIL`. If a declaration (DECLARE) waits behind a job with an expired
+    /// lease, carries it out first, because it can give the job another place.
+    fn settle_best_ready(&mut self, now: Millis, sink: &mut impl FnMut(&Effect<'_>)) -> u32 {
+        loop {
+            let slot = self.best_ready(now);
+            if slot == NIL || !self.has_declaration(slot) {
+                return slot;
+            }
+            self.carry_out(slot, now, JobChange::Follow, &mut *sink);
         }
     }
 

@@ -3,7 +3,8 @@
 
 use super::effect::{Effect, JobChange};
 use super::job::Record;
-use super::node::State;
+use super::node::{State, TreeId};
+use super::query::{merge, parts};
 use super::view::JobFilter;
 use super::{MAX_NOW, Millis, Queue};
 use crate::base::chunks::NIL;
@@ -11,27 +12,30 @@ use crate::base::chunks::NIL;
 /// The number of jobs that CLEAN lists at a time before it removes them.
 const BATCH: u64 = 1000;
 
-/// The maximum number of jobs that a CLEAN skips because they are too young. Skipping them takes about a millisecond.
-const MOST_YOUNG: u64 = 3000;
+/// The maximum number of jobs that a CLEAN skips because they are too young or recurring. Skipping them takes about a
+/// millisecond.
+const MOST_SKIPPED: u64 = 3000;
 
 /// The maximum number of dead letters that a command drops because of DEADLEN and DEADTTL.
 pub(super) const DROPPED_AT_ONCE: usize = 64;
 
-/// All jobs that [`Queue::clean`] checked are too young, but there are more jobs to check.
+/// All jobs that [`Queue::clean`] checked are too young or recurring, but there are more jobs to check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TooManyYoung;
+pub struct TooManySkipped;
 
 impl Queue {
     /// Removes up to `count` jobs in a state, oldest first. With `older`, removes only jobs that have been in the state
-    /// for at least `older` ms. `sink` gets the effects. Returns the number of removed jobs. O(log n) per job.
+    /// for at least `older` ms. Leaves recurring jobs (EVERY) that are ready or delayed. `sink` gets the effects. Returns
+    /// the number of removed jobs. O(log n) per job.
     ///
     /// Waiting jobs are ordered by due time, but `older` counts from the time at which a job became ready or delayed.
-    /// So the call skips up to `MOST_YOUNG` jobs that are too young.
+    /// So the call skips up to `MOST_SKIPPED` jobs that are too young. It also skips recurring jobs that wait for another
+    /// attempt. Recurring jobs that wait for an occurrence are in trees of their own, which the call does not read.
     ///
     /// # Errors
     ///
-    /// [`TooManyYoung`] if all checked jobs are too young, and more jobs remain. In this case, the call removes
-    /// nothing.
+    /// [`TooManySkipped`] if the call may remove none of the jobs that it checked, and more jobs remain. In this case,
+    /// the call removes nothing.
     pub fn clean(
         &mut self,
         now: Millis,
@@ -39,12 +43,12 @@ impl Queue {
         older: Option<Millis>,
         count: u64,
         mut sink: impl FnMut(&Effect<'_>),
-    ) -> Result<u64, TooManyYoung> {
+    ) -> Result<u64, TooManySkipped> {
         let at = now.min(MAX_NOW);
         let mut cleaned = 0;
         while cleaned < count {
             let ids = match self.oldest(at, which, older, BATCH.min(count - cleaned)) {
-                Err(TooManyYoung) if cleaned == 0 => return Err(TooManyYoung),
+                Err(TooManySkipped) if cleaned == 0 => return Err(TooManySkipped),
                 ids => ids.unwrap_or_default(),
             };
             if ids.is_empty() {
@@ -89,30 +93,36 @@ impl Queue {
         if too_many || too_old { slot } else { NIL }
     }
 
-    /// Returns the IDs of up to `count` jobs in a state, oldest first. With `older`, skips jobs that have been in the
-    /// state for less than `older` ms, and jobs for which this time is unknown.
+    /// Returns the IDs of up to `count` jobs in a state, oldest first. Skips recurring jobs that are not dead letters.
+    /// With `older`, also skips jobs that have been in the state for less than `older` ms, and jobs for which this time
+    /// is unknown.
     fn oldest(
         &self,
         at: Millis,
         which: JobFilter<'_>,
         older: Option<Millis>,
         count: u64,
-    ) -> Result<Vec<Box<[u8]>>, TooManyYoung> {
+    ) -> Result<Vec<Box<[u8]>>, TooManySkipped> {
         let mut ids = Vec::new();
         // If `older` is longer than the time since 1970, no job is old enough.
         let Some(until) = at.checked_sub(older.unwrap_or(0)) else { return Ok(ids) };
         let is_due = |slot: &u32| older.is_none() || which.state == State::Delayed || self.due_of(*slot, at) <= until;
-        let mut young = 0;
-        for slot in self.in_time_order(at, which, None).take_while(is_due) {
+        let group = which.group.map(|name| self.roots_of(name));
+        let parts = parts(which.state).iter().filter(|(id, _)| !matches!(id, TreeId::Upcoming | TreeId::RecurringDue));
+        let lists = parts.flat_map(|&(id, part)| self.trees(group, id).map(move |tree| tree.list(part, at, None)));
+        let mut skipped = 0;
+        for slot in merge(lists).map(|(_, slot)| slot).take_while(is_due) {
             if ids.len() as u64 == count {
                 break;
             }
-            if older.is_none() || self.since(slot, at).is_some_and(|since| since <= until) {
+            let is_schedule = which.state != State::Dead && self.jobs[slot].recurrence().is_some();
+            let is_old = || older.is_none() || self.since(slot, at).is_some_and(|since| since <= until);
+            if !is_schedule && is_old() {
                 ids.push(self.jobs[slot].id().into());
-            } else if young == MOST_YOUNG {
-                return if ids.is_empty() { Err(TooManyYoung) } else { Ok(ids) };
+            } else if skipped == MOST_SKIPPED {
+                return if ids.is_empty() { Err(TooManySkipped) } else { Ok(ids) };
             } else {
-                young += 1;
+                skipped += 1;
             }
         }
         Ok(ids)

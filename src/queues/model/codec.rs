@@ -16,23 +16,27 @@ use super::node::{State, TreeId};
 use super::rate::Taken;
 use super::settings::Settings;
 use super::stats::Counters;
-use super::{MAX_TIME, Queue};
+use super::{MAX_TIME, Millis, Queue};
 use crate::base::stream::{DecodeError, Reader, Writer};
 use std::collections::HashMap;
 
-/// The first number of a stored queue: its version. Zeitset before 0.3 wrote versions 1 to 3, which are rejected.
-const VERSION: u64 = 4;
+/// The first number of a stored queue: its version. Zeitset before 0.3 wrote versions 1 to 3, which are rejected. 0.3
+/// wrote version 4, which has no `PROGRESS` and no `DECLARATION`.
+const VERSION: u64 = 5;
+const OLDEST_VERSION: u64 = 4;
 
 /// The last number of a stored queue. It detects a payload that was truncated within the last job.
 const END: u64 = 0;
 
 /// The first number of a job is a bit mask. Its two lowest bits are the state. Then comes a bit for each of
-/// [`Record::FIELDS`], and then the bits `WORKER`, `ERROR`, `GROUP` and `FOLLOWER`.
+/// [`Record::FIELDS`], and then the bits `WORKER`, `ERROR`, `GROUP`, `FOLLOWER`, `PROGRESS` and `DECLARATION`.
 const STATE_BITS: usize = 2;
 const WORKER: u64 = 1 << (STATE_BITS + Record::FIELDS.len());
 const ERROR: u64 = 2 * WORKER;
 const GROUP: u64 = 2 * ERROR;
 const FOLLOWER: u64 = 2 * GROUP;
+const PROGRESS: u64 = 2 * FOLLOWER;
+const DECLARATION: u64 = 2 * PROGRESS;
 
 impl Queue {
     /// Writes the stored form. O(n), with few allocations.
@@ -60,7 +64,8 @@ impl Queue {
         for slot in self.slots() {
             let record = self.record(&self.jobs[slot]);
             let group = if record.group.is_empty() { None } else { groups.get(record.group).copied() };
-            write_record(&record, group, self.follower(&self.jobs[slot]), to);
+            let waiting = (self.follower(&self.jobs[slot]), self.declaration(b"", slot));
+            write_record(&record, group, waiting, to);
         }
         to.number(END);
     }
@@ -72,7 +77,7 @@ impl Queue {
     /// The errors of the reader, `Format` if the version is unknown, or `Invalid` if no queue has this stored form.
     pub fn decode(from: &mut impl Reader) -> Result<Self, DecodeError> {
         let version = from.number()?;
-        if version != VERSION {
+        if !(OLDEST_VERSION..=VERSION).contains(&version) {
             return Err(DecodeError::Format { found: version, known: VERSION });
         }
         let settings: Settings = read_fields(Settings::FIELDS, from)?;
@@ -99,7 +104,7 @@ impl Queue {
         }
         let mut numbers = Vec::new();
         for _ in 0..from.number()? {
-            numbers.push(read_job(&mut queue, &totals, &groups, from)?);
+            numbers.push(read_job(&mut queue, &totals, &groups, version, from)?);
         }
         ensure(from.number()? == END, "no end where it should be")?;
         numbers.sort_unstable();
@@ -148,6 +153,15 @@ impl Queue {
         possible
     }
 
+    /// Restores the text of PROGRESS. Returns false, and does nothing, if a value is out of range.
+    fn restore_progress(&mut self, id: &[u8], progress: &[u8], progressed: Millis) -> bool {
+        let slot = self.slot_of(id).filter(|_| !progress.is_empty());
+        let fits = Extras { progress, progressed, ..Extras::default() }.possible();
+        slot.filter(|_| fits)
+            .inspect(|&slot| self.edit_extras(slot, |it| it.set_progress(progress, progressed)))
+            .is_some()
+    }
+
     /// Returns the effects that rebuild this queue from an empty one. O(n log n), with four bytes of memory per job.
     pub fn rebuild(&self) -> impl Iterator<Item = Effect<'_>> {
         let mut slots: Vec<u32> = self.slots().collect();
@@ -155,7 +169,9 @@ impl Queue {
         let jobs = slots.into_iter().flat_map(|slot| {
             let record = self.record(&self.jobs[slot]);
             let follower = self.follower(&self.jobs[slot]).map(Change::RestoreFollower);
-            std::iter::once(Change::RestoreJob(record)).chain(follower)
+            let declared = self.declaration(record.id, slot);
+            let declared = declared.map(|(job, is_timed)| Change::RestoreDeclaration { job, is_timed });
+            std::iter::once(Change::RestoreJob(record)).chain(follower).chain(declared)
         });
         let rate = self.rate_log.entries().map(|&taken| Change::RestoreUnits { group: None, taken });
         let groups = self.turns().flat_map(|(name, units)| {
@@ -189,9 +205,16 @@ fn read_units(from: &mut impl Reader) -> Result<Vec<Taken>, DecodeError> {
     Ok(log)
 }
 
-/// Writes a job. `group` is the number of the job's group. `follower` is the push that waits behind the job.
-fn write_record(job: &Record<'_>, group: Option<u64>, follower: Option<NewJob<'_>>, to: &mut impl Writer) {
-    let Extras { worker, error, .. } = job.extras;
+/// Writes a job. `group` is the number of the job's group. `waiting` is the push and the declaration that wait behind the
+/// job. The flag of a declaration says whether it is timed.
+fn write_record(
+    job: &Record<'_>,
+    group: Option<u64>,
+    waiting: (Option<NewJob<'_>>, Option<(NewJob<'_>, bool)>),
+    to: &mut impl Writer,
+) {
+    let Extras { worker, error, progress, progressed, .. } = job.extras;
+    let (follower, declaration) = waiting;
     let bare = job.bare();
     let mut first = job.state as u64 | present(&Record::FIELDS, job, &bare) << STATE_BITS;
     let flags = [
@@ -199,6 +222,8 @@ fn write_record(job: &Record<'_>, group: Option<u64>, follower: Option<NewJob<'_
         (!error.is_empty(), ERROR),
         (group.is_some(), GROUP),
         (follower.is_some(), FOLLOWER),
+        (!progress.is_empty(), PROGRESS),
+        (declaration.is_some(), DECLARATION),
     ];
     first |= flags.into_iter().filter(|(is_present, _)| *is_present).map(|(_, flag)| flag).sum::<u64>();
     to.bytes(job.id);
@@ -212,14 +237,22 @@ fn write_record(job: &Record<'_>, group: Option<u64>, follower: Option<NewJob<'_
         to.number(group);
     }
     if let Some(follower) = follower {
-        write_follower(&follower, to);
+        write_push(&follower, to);
+    }
+    if !progress.is_empty() {
+        to.bytes(progress);
+        to.number(progressed);
+    }
+    if let Some((declared, is_timed)) = declaration {
+        write_push(&declared, to);
+        to.number(is_timed.into());
     }
 }
 
 /// Writes the push that waits behind a job. Writes the name of the push's group, because a group that does not exist
 /// yet has no number.
-fn write_follower(follower: &NewJob<'_>, to: &mut impl Writer) {
-    let NewJob { id: _, payload, group, due, priority, max_attempts, every, ttl } = *follower;
+fn write_push(push: &NewJob<'_>, to: &mut impl Writer) {
+    let NewJob { id: _, payload, group, due, priority, max_attempts, every, ttl } = *push;
     to.bytes(payload);
     to.bytes(group);
     let (priority, max_attempts) = (u64::from(priority.cast_unsigned()), u64::from(max_attempts));
@@ -228,13 +261,18 @@ fn write_follower(follower: &NewJob<'_>, to: &mut impl Writer) {
     }
 }
 
-fn read_follower(queue: &mut Queue, id: &[u8], from: &mut impl Reader) -> Result<(), DecodeError> {
+/// Reads the push that waits behind the job `id`, and passes it to `restore`, which returns whether it fits.
+fn read_push<R: Reader>(
+    id: &[u8],
+    from: &mut R,
+    restore: impl FnOnce(&NewJob<'_>, &mut R) -> Result<bool, DecodeError>,
+) -> Result<(), DecodeError> {
     let (payload, group) = (from.bytes()?, from.bytes()?);
     let (due, priority, max_attempts, every, ttl) =
         (from.number()?, from.number()?, from.number()?, from.number()?, from.number()?);
     let small = |number| u32::try_from(number).map_err(|_| DecodeError::Invalid("number out of range"));
     let some = |number: u64| (number != 0).then_some(number);
-    let follower = NewJob {
+    let push = NewJob {
         id,
         payload: payload.as_ref(),
         group: group.as_ref(),
@@ -244,7 +282,7 @@ fn read_follower(queue: &mut Queue, id: &[u8], from: &mut impl Reader) -> Result
         every: some(every),
         ttl: some(ttl),
     };
-    ensure(queue.restore_follower(&follower), "impossible push behind a job")
+    ensure(restore(&push, from)?, "impossible push behind a job")
 }
 
 /// Reads a job and adds it to the queue. Returns its push number.
@@ -252,11 +290,13 @@ fn read_job<R: Reader>(
     queue: &mut Queue,
     totals: &Totals,
     groups: &[(R::Bytes, Vec<Taken>)],
+    version: u64,
     from: &mut R,
 ) -> Result<u64, DecodeError> {
     let (id, payload) = (from.bytes()?, from.bytes()?);
     let first = from.number()?;
-    ensure(first < 2 * FOLLOWER, "unknown part of a job")?;
+    let last = if version == OLDEST_VERSION { FOLLOWER } else { DECLARATION };
+    ensure(first < 2 * last, "unknown part of a job")?;
     let state = State::ALL[(first & 3) as usize];
     let (time, priority, seq) = (from.number()?, from.number()?, from.number()?);
     let priority = u32::try_from(priority).map_err(|_| DecodeError::Invalid("priority out of range"))?;
@@ -275,7 +315,17 @@ fn read_job<R: Reader>(
     ensure(job.token <= totals.last_token, "token ahead of count")?;
     ensure(queue.restore(&job), "impossible job")?;
     if first & FOLLOWER != 0 {
-        read_follower(queue, job.id, from)?;
+        read_push(job.id, from, |push, _| Ok(queue.restore_follower(push)))?;
+    }
+    if first & PROGRESS != 0 {
+        let (progress, progressed) = (from.bytes()?, from.number()?);
+        ensure(queue.restore_progress(job.id, progress.as_ref(), progressed), "impossible progress of a job")?;
+    }
+    if first & DECLARATION != 0 {
+        read_push(job.id, from, |push, from| {
+            let is_timed = from.number()?;
+            Ok(is_timed <= 1 && queue.restore_declaration(push, is_timed == 1))
+        })?;
     }
     Ok(job.seq)
 }

@@ -36,6 +36,9 @@ pub enum Change<'a> {
         /// the queue has a claimed job with this ID, this push waits behind that job.
         again: bool,
     },
+    /// DECLARE: pushes a recurring job, or makes the job with the same ID what this push says. If that job is claimed,
+    /// it becomes so when its claim ends. `is_timed`: the push has AT or DELAY.
+    Declare { job: NewJob<'a>, is_timed: bool },
     /// Changes the job with this ID.
     Job { id: &'a [u8], change: JobChange<'a> },
     /// Removes the units of RATE that are available again. Makes the other taken units available again after at most
@@ -51,6 +54,8 @@ pub enum Change<'a> {
     RestoreJob(Record<'a>),
     /// AOF rewriting: restores a push that waits behind the job with the same ID.
     RestoreFollower(NewJob<'a>),
+    /// AOF rewriting: restores a declaration that waits behind the job with the same ID.
+    RestoreDeclaration { job: NewJob<'a>, is_timed: bool },
     /// AOF rewriting: restores taken units of a group (GROUPRATE). If `group` is `None`, restores taken units of RATE.
     /// Units of RATE come after `Configure`, and units of groups after the jobs. The units of each group, and those of
     /// RATE, are in the order of `back_at`.
@@ -100,8 +105,11 @@ pub enum JobChange<'a> {
     Drop,
     /// Removes a waiting job whose TTL has ended. A recurring job is due at `next_due` instead.
     Expire { next_due: Option<Millis> },
-    /// Replaces a dead letter with the push that waits behind it.
+    /// Replaces a dead letter with the push or the declaration that waits behind it. If the job's lease has expired but
+    /// the job has not become a dead letter, makes the job what the declaration says.
     Follow,
+    /// PROGRESS: stores a text. If it is empty, removes the stored text.
+    Progress { text: &'a [u8] },
     /// Makes a dead letter ready.
     Revive,
 }
@@ -129,7 +137,9 @@ impl<'a> Effect<'a> {
     /// Returns the ID of the job that the effect pushes or changes, if any.
     pub fn id(&self) -> Option<&'a [u8]> {
         match self.change {
-            Change::Push { job: NewJob { id, .. }, .. } | Change::Job { id, .. } => Some(id),
+            Change::Push { job: NewJob { id, .. }, .. }
+            | Change::Declare { job: NewJob { id, .. }, .. }
+            | Change::Job { id, .. } => Some(id),
             _ => None,
         }
     }
@@ -159,6 +169,13 @@ impl Queue {
                 }
                 return fits;
             }
+            Change::Declare { job, is_timed } => {
+                let fits = job.possible() && job.every.is_some() && self.has_room();
+                if fits {
+                    self.add_declared(at, &job, is_timed, self.slot_of(job.id));
+                }
+                return fits;
+            }
             Change::SettleRates => {
                 let settled = self.settle(at);
                 return settled > 0 || self.settings.rate.is_some() || self.settings.group_rate.is_some();
@@ -179,6 +196,7 @@ impl Queue {
                 self.last_token = self.last_token.max(record.token);
             }
             Change::RestoreFollower(job) => return self.restore_follower(&job),
+            Change::RestoreDeclaration { job, is_timed } => return self.restore_declaration(&job, is_timed),
             Change::RestoreUnits { group: None, taken } => {
                 return self.settings.rate.is_some() && self.rate_log.restore(taken);
             }

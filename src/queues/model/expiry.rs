@@ -8,7 +8,8 @@
 //!
 //! - a job with a TTL: when the TTL ends, or when the job's lease expires, if that is later,
 //! - a job in [`TreeId::ClaimedLast`] with a follower (AGAIN): when the lease expires, because the job becomes a dead
-//!   letter.
+//!   letter,
+//! - a job with a waiting declaration (DECLARE): when the lease expires, because the job then becomes what it says.
 
 use super::Full;
 use super::effect::{Effect, JobChange};
@@ -34,6 +35,7 @@ impl Queue {
         let job = &self.jobs[slot];
         let time = job.node.time;
         match (job.node.tree, job.ttl()) {
+            _ if self.has_declaration(slot) => time,
             (TreeId::ClaimedLast, _) if self.has_follower(slot) => time,
             (TreeId::ClaimedLast | TreeId::Dead, _) | (_, None) => NEVER,
             (TreeId::Claimed | TreeId::ClaimedBackoff, Some(ttl)) => ttl.expires.max(time),
@@ -97,7 +99,7 @@ impl Queue {
     }
 
     /// Drops expired jobs. If the lease of a job's last attempt has expired, and a push of the same ID with AGAIN waits
-    /// for this, the pushed job replaces the old job. Acts on at most `most` jobs, and returns their number.
+    /// for this, the pushed job replaces the old job. Carries out declarations that wait behind an expired lease. Acts on at most `most` jobs, and returns their number.
     /// O(log n) per job.
     pub fn drop_expired(&mut self, at: Millis, most: usize, mut sink: impl FnMut(&Effect<'_>)) -> usize {
         for dropped in 0..most {
@@ -105,7 +107,7 @@ impl Queue {
             if expiry > at {
                 return dropped;
             }
-            if self.jobs[slot].node.tree == TreeId::ClaimedLast {
+            if self.jobs[slot].node.tree == TreeId::ClaimedLast || self.has_declaration(slot) {
                 self.carry_out(slot, at, JobChange::Follow, &mut sink);
             } else {
                 self.expire(slot, at, &mut sink);
@@ -134,7 +136,7 @@ impl Queue {
     }
 
     fn expire(&mut self, slot: u32, at: Millis, sink: &mut impl FnMut(&Effect<'_>)) {
-        let next_due = self.jobs[slot].recurrence().map(|recurrence| recurrence.next(at));
-        self.carry_out(slot, at, JobChange::Expire { next_due }, sink);
+        let again = self.jobs[slot].recurrence().and_then(|_| self.next_occurrence(slot, at));
+        self.carry_out(slot, at, JobChange::Expire { next_due: again }, sink);
     }
 }

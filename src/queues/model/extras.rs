@@ -4,16 +4,33 @@
 use super::job::{Extras, Job};
 use super::{Millis, Queue};
 
+/// A time in seven bytes, because a time has fewer than 56 bits.
+#[derive(Clone, Copy, Debug, Default)]
+struct ShortTime([u8; 7]);
+
+impl ShortTime {
+    fn of(time: Millis) -> ShortTime {
+        let [low @ .., _] = time.to_le_bytes();
+        ShortTime(low)
+    }
+
+    fn get(self) -> Millis {
+        let [a, b, c, d, e, f, g] = self.0;
+        Millis::from_le_bytes([a, b, c, d, e, f, g, 0])
+    }
+}
+
 /// An owned copy of the [`Extras`] of a job.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OwnedExtras {
-    pub claimed: Millis,
-    pub failed: Millis,
-    /// The worker's name, then the error text.
-    words: Box<[u8]>,
+    claimed: ShortTime,
+    failed: ShortTime,
+    since: ShortTime,
     worker_len: u8,
-    /// [`Extras::since`] in seven bytes, because a time has fewer than 56 bits.
-    since: [u8; 7],
+    error_len: [u8; 2],
+    /// The worker's name, and the error text. If the job has a text of PROGRESS, its time in seven bytes and the text
+    /// follow.
+    words: Box<[u8]>,
 }
 
 impl OwnedExtras {
@@ -22,21 +39,34 @@ impl OwnedExtras {
     }
 
     pub fn extras(&self) -> Extras<'_> {
-        let (worker, error) = self.words.split_at(self.worker_len.into());
-        let [a, b, c, d, e, f, g] = self.since;
-        let since = Millis::from_le_bytes([a, b, c, d, e, f, g, 0]);
-        Extras { claimed: self.claimed, failed: self.failed, since, worker, error }
+        let (worker, rest) = self.words.split_at(self.worker_len.into());
+        let (error, rest) = rest.split_at(u16::from_le_bytes(self.error_len).into());
+        let (progressed, progress) = match rest.split_first_chunk() {
+            Some((&time, text)) => (ShortTime(time).get(), text),
+            None => (0, &b""[..]),
+        };
+        let [claimed, failed, since] = [self.claimed, self.failed, self.since].map(ShortTime::get);
+        Extras { claimed, failed, since, worker, error, progress, progressed }
     }
 
-    pub fn set_since(&mut self, since: Millis) {
-        let [low @ .., _] = since.to_le_bytes();
-        self.since = low;
+    pub fn set_claimed(&mut self, time: Millis) {
+        self.claimed = ShortTime::of(time);
+    }
+
+    pub fn set_failed(&mut self, time: Millis) {
+        self.failed = ShortTime::of(time);
+    }
+
+    pub fn set_since(&mut self, time: Millis) {
+        self.since = ShortTime::of(time);
     }
 
     pub fn set(&mut self, extras: Extras<'_>) {
-        (self.claimed, self.failed) = (extras.claimed, extras.failed);
+        self.set_claimed(extras.claimed);
+        self.set_failed(extras.failed);
         self.set_since(extras.since);
-        self.set_words(Some(extras.worker), Some(extras.error));
+        self.words = words(extras);
+        (self.worker_len, self.error_len) = (extras.worker.len() as u8, (extras.error.len() as u16).to_le_bytes());
     }
 
     /// Sets the worker's name, at most [`MAX_WORKER`](super::MAX_WORKER) bytes, and the error text. `None` keeps the
@@ -45,10 +75,23 @@ impl OwnedExtras {
         let old = self.extras();
         let (worker, error) = (worker.unwrap_or(old.worker), error.unwrap_or(old.error));
         if (worker, error) != (old.worker, old.error) {
-            let (worker_len, words) = (worker.len() as u8, [worker, error].concat());
-            (self.worker_len, self.words) = (worker_len, words.into());
+            let lens = (worker.len() as u8, (error.len() as u16).to_le_bytes());
+            self.words = words(Extras { worker, error, ..old });
+            (self.worker_len, self.error_len) = lens;
         }
     }
+
+    pub fn set_progress(&mut self, progress: &[u8], at: Millis) {
+        let progressed = if progress.is_empty() { 0 } else { at };
+        self.words = words(Extras { progress, progressed, ..self.extras() });
+    }
+}
+
+/// Returns [`OwnedExtras::words`].
+fn words(extras: Extras<'_>) -> Box<[u8]> {
+    let Extras { worker, error, progress, progressed, .. } = extras;
+    let time = ShortTime::of(progressed).0;
+    [worker, error, if progress.is_empty() { &[] } else { &time[..] }, progress].concat().into()
 }
 
 impl Queue {

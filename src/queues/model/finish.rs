@@ -1,11 +1,11 @@
-//! ZQ.ACK, ZQ.NACK and ZQ.EXTEND: the commands that need a token.
+//! ZQ.ACK, ZQ.NACK, ZQ.EXTEND and ZQ.PROGRESS: the commands that need a token.
 //!
 //! A token is valid until its job is acknowledged, NACKed, claimed again, redriven or replaced. So a token stays valid
 //! when its lease expires, even if the job becomes a dead letter. After the lease has expired, a push with AGAIN also
 //! ends the token.
 
 use super::effect::{Effect, JobChange};
-use super::job::{Attempt, MAX_ERROR};
+use super::job::{Attempt, Extras, MAX_ERROR};
 use super::node::State;
 use super::{MAX_NOW, MAX_TIME, Millis, Queue};
 use crate::base::time;
@@ -23,9 +23,20 @@ pub enum Nack {
 pub struct NackOptions<'a> {
     /// FREE: the attempt does not count.
     pub is_free: bool,
-    /// ERROR: the error text. Only its first [`MAX_ERROR`] bytes are stored. If it is empty, the job keeps its previous
-    /// error text.
+    /// ERROR: the error text. Only its first [`MAX_ERROR`] bytes are stored, without a part of a UTF-8 character at the
+    /// end. If it is empty, the job keeps its previous error text.
     pub error: &'a [u8],
+}
+
+/// Returns the first `most` bytes of a text, or up to three bytes less if the cut would be inside a UTF-8 character.
+fn truncated(text: &[u8], most: usize) -> &[u8] {
+    if text.len() <= most {
+        return text;
+    }
+    let is_character = |bytes: &[u8]| str::from_utf8(bytes).is_ok_and(|text| text.chars().count() == 1);
+    let is_cut = |&start: &usize| (most + 1..start + 5).any(|end| text.get(start..end).is_some_and(is_character));
+    let end = (most.saturating_sub(3)..most).find(is_cut).unwrap_or(most);
+    &text[..end]
 }
 
 impl Queue {
@@ -33,8 +44,25 @@ impl Queue {
     pub fn ack<'a>(&mut self, now: Millis, id: &'a [u8], token: u64) -> Option<Effect<'a>> {
         let at = now.min(MAX_NOW);
         let slot = self.holder(id, token)?;
-        let next_due = self.jobs[slot].recurrence().map(|recurrence| recurrence.next(at));
-        self.decide(slot, at, id, JobChange::Ack { next_due })
+        self.decide(slot, at, id, JobChange::Ack { next_due: self.next_occurrence(slot, at) })
+    }
+
+    /// Stores how far a job has come, at most [`MAX_PROGRESS`] bytes. An empty text removes what is stored. Returns
+    /// `None` if the token is not valid, and `Some(None)` if nothing changes. O(log n).
+    pub fn progress<'a>(
+        &mut self,
+        now: Millis,
+        id: &'a [u8],
+        token: u64,
+        text: &'a [u8],
+    ) -> Option<Option<Effect<'a>>> {
+        let at = now.min(MAX_NOW);
+        let slot = self.holder(id, token)?;
+        let Extras { progress, progressed, .. } = self.extras(&self.jobs[slot]);
+        if (progress, progressed) == (text, if text.is_empty() { 0 } else { at }) {
+            return Some(None);
+        }
+        self.decide(slot, at, id, JobChange::Progress { text }).map(Some)
     }
 
     /// NACKs a job. Returns `None` if the token is not valid. O(log n).
@@ -52,7 +80,7 @@ impl Queue {
         let at = now.min(MAX_NOW);
         let slot = self.holder(id, token)?;
         let NackOptions { is_free, error } = options;
-        let error = &error[..error.len().min(MAX_ERROR)];
+        let error = truncated(error, MAX_ERROR);
         let job = &self.jobs[slot];
         let delivered = job.attempts.saturating_sub(is_free.into());
         let dead = JobChange::Dead { is_free, error };
@@ -62,7 +90,8 @@ impl Queue {
         let change = match nack {
             Nack::Dead => dead,
             _ if job.is_exhausted_after(delivered) => {
-                job.recurrence().map_or(dead, |recurrence| retry(recurrence.next(at), Attempt::Last))
+                let next = job.recurrence().and_then(|_| self.next_occurrence(slot, at));
+                next.map_or(dead, |due| retry(due, Attempt::Last))
             }
             Nack::At(due) => retry(due, attempt),
             Nack::Default => retry(time::after_at_most(at, backoff()), attempt),

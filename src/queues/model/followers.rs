@@ -14,6 +14,12 @@ pub(super) struct Follower {
 }
 
 impl Follower {
+    pub fn of(new: &NewJob<'_>) -> Follower {
+        let NewJob { payload, group, due, priority, max_attempts, every, ttl, .. } = *new;
+        let rest = NewJob { id: b"", payload: b"", group: b"", due, priority, max_attempts, every, ttl };
+        Follower { payload: payload.into(), group: group.into(), rest }
+    }
+
     pub fn owned_bytes(&self) -> usize {
         self.payload.len() + self.group.len()
     }
@@ -37,16 +43,23 @@ impl Queue {
     pub(super) fn restore_follower(&mut self, new: &NewJob<'_>) -> bool {
         let slot = self
             .slot_of(new.id)
-            .filter(|&slot| self.jobs[slot].node.tree != TreeId::Dead && !self.has_follower(slot) && new.possible());
+            .filter(|&slot| self.jobs[slot].node.tree != TreeId::Dead && !self.has_follower(slot) && new.possible())
+            .filter(|&slot| !self.has_declaration(slot));
         slot.inspect(|&slot| self.follow(slot, new)).is_some()
+    }
+
+    /// Carries out a push with AGAIN of a claimed job. If a declaration waits behind the job, it gets the payload and the
+    /// TTL of the push, as a recurring job would.
+    pub(super) fn push_behind(&mut self, slot: u32, new: &NewJob<'_>) {
+        let Some(declaration) = self.take_declaration(slot) else { return self.follow(slot, new) };
+        let declared = NewJob { payload: new.payload, ttl: new.ttl, ..declaration.push.job(b"") };
+        self.declare_behind(slot, &declared, declaration.is_timed);
     }
 
     /// Makes a push wait behind a job. If another push waits behind the job, replaces that push.
     pub(super) fn follow(&mut self, slot: u32, new: &NewJob<'_>) {
-        let NewJob { payload, group, due, priority, max_attempts, every, ttl, .. } = *new;
-        let rest = NewJob { id: b"", payload: b"", group: b"", due, priority, max_attempts, every, ttl };
         self.unlink_expiry(slot);
-        let follower = Follower { payload: payload.into(), group: group.into(), rest };
+        let follower = Follower::of(new);
         self.drop_follower(slot);
         self.owned_bytes += follower.owned_bytes();
         self.followers.insert(self.jobs[slot].node.seq, follower);
@@ -71,10 +84,11 @@ impl Queue {
         Some(follower)
     }
 
-    /// If a push with AGAIN waits behind a recurring job, moves the payload and the TTL of the push to the job. The job
-    /// must be in no tree.
+    /// If a push with AGAIN waits behind a recurring job, moves the payload and the TTL of the push to the job. What the
+    /// old payload had done so far (PROGRESS) is forgotten. The job must be in no tree.
     pub(super) fn take_on(&mut self, slot: u32) {
         if let Some(Follower { payload, rest, .. }) = self.drop_follower(slot) {
+            self.forget_progress(slot);
             self.renew_body(slot, rest.ttl.map(|ttl| Ttl::from(0, ttl)), &payload);
         }
     }

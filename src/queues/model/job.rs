@@ -55,6 +55,8 @@ impl Ttl {
 pub const MAX_WORKER: usize = 255;
 /// The maximum length of an error text in bytes. Longer texts are truncated.
 pub const MAX_ERROR: usize = 1024;
+/// The maximum length of the text of PROGRESS in bytes.
+pub const MAX_PROGRESS: usize = 1024;
 
 /// Whether an attempt counts when a NACK ends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +83,10 @@ pub struct Extras<'a> {
     pub worker: &'a [u8],
     /// The last error text, at most [`MAX_ERROR`] bytes.
     pub error: &'a [u8],
+    /// The last text of PROGRESS, at most [`MAX_PROGRESS`] bytes.
+    pub progress: &'a [u8],
+    /// The time of the last PROGRESS. 0 if `progress` is empty.
+    pub progressed: Millis,
 }
 
 impl Extras<'_> {
@@ -90,6 +96,9 @@ impl Extras<'_> {
             && self.since <= MAX_TIME
             && self.worker.len() <= MAX_WORKER
             && self.error.len() <= MAX_ERROR
+            && self.progress.len() <= MAX_PROGRESS
+            && self.progressed <= MAX_TIME
+            && !(self.progress.is_empty() && self.progressed != 0)
     }
 
     pub(super) fn is_nothing(&self) -> bool {
@@ -199,6 +208,14 @@ impl Job {
     pub fn set_payload(&mut self, payload: &[u8]) {
         let kept = self.prefix() + self.id_len as usize;
         self.body = [&self.body[..kept], payload].concat().into_boxed_slice();
+    }
+
+    /// Makes room for the number of the job's [`Member`](super::items::Member), or removes it. The job must be in no
+    /// group.
+    pub fn set_grouped(&mut self, is_grouped: bool) {
+        let member = if is_grouped { &NIL.to_le_bytes()[..] } else { &[] };
+        self.body = [member, &self.body[self.prefix()..]].concat().into_boxed_slice();
+        self.set_flag(GROUPED, is_grouped);
     }
 
     /// Returns the bytes that the job owns. They do not include the overhead of the allocation for [`body`](Job::body).

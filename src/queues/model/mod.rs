@@ -60,7 +60,7 @@
 //!
 //! If the TTL of a job has ended, a claim or the upkeep drops the job with an effect ([`expiry`]). Until then, the job
 //! still counts as ready or delayed. A push with AGAIN can wait behind a claim ([`followers`]). The effect that ends
-//! the claim makes this push a job.
+//! the claim makes this push a job. A declaration waits in the same way ([`declare`]).
 //!
 //! # Times and limits
 //!
@@ -79,7 +79,7 @@
 //! | each job | a slot of 88, 10 in the index, and one allocation for ID and payload |
 //! | EVERY, TTL, or both | 32 in a second allocation |
 //! | a TTL | 24 in the set of jobs that expire |
-//! | a failure, or a claim by a worker with a name | 70 and the texts |
+//! | a failure, a claim by a worker with a name, or PROGRESS | 70 and the texts |
 //! | a claimed job in `ClaimedBackoff` or `ClaimedRecurring` | 64, with a group 128 |
 //!
 //! The memory of removed jobs is freed, whatever the order of removal ([`Chunks`]).
@@ -87,6 +87,7 @@
 mod claim;
 mod clean;
 mod codec;
+mod declare;
 mod due_entries;
 mod effect;
 mod expiry;
@@ -115,12 +116,12 @@ mod view;
 mod wake;
 
 pub use claim::Claimed;
-pub use clean::TooManyYoung;
+pub use clean::TooManySkipped;
 pub use effect::{Change, Effect, JobChange, Totals};
 pub use field::{Field, Notation};
 pub use finish::{Nack, NackOptions};
 pub use ids::AutoId;
-pub use job::{Attempt, Extras, MAX_WORKER, NewJob, Record};
+pub use job::{Attempt, Extras, MAX_PROGRESS, MAX_WORKER, NewJob, Record};
 #[cfg(test)]
 pub use job::{Recurrence, Ttl};
 pub use node::State;
@@ -133,6 +134,7 @@ pub use view::{AfterError, JobFilter};
 use crate::base::chunks::Chunks;
 use crate::base::index::Index;
 use crate::base::time::{MAX as MAX_TIME, Micros, Millis, NEVER};
+use declare::Declaration;
 use extras::OwnedExtras;
 use followers::Follower;
 use groups::Groups;
@@ -156,10 +158,11 @@ const MAX_COUNT: u64 = 1 << 62;
 #[derive(Clone, Debug, Default)]
 pub struct Queue {
     jobs: Chunks<Job>,
-    /// The keys of `extras` and `followers` are push numbers of jobs, because the slot of a job can change. The maps
+    /// The keys of `extras`, `followers` and `declarations` are push numbers of jobs, because the slot of a job can change. The maps
     /// are B-trees, because a hash table would not grow and shrink in small steps.
     extras: BTreeMap<u64, OwnedExtras>,
     followers: BTreeMap<u64, Follower>,
+    declarations: BTreeMap<u64, Declaration>,
     /// Each entry is the time at which the upkeep must act on a job, and the slot of this job ([`expiry`]).
     expiries: BTreeSet<(Millis, u32)>,
     index: Index,
@@ -172,7 +175,7 @@ pub struct Queue {
     last_token: u64,
     last_id: AutoId,
     next_seq: u64,
-    /// The heap memory of the elements of `jobs`, `extras` and `followers`, in bytes.
+    /// The heap memory of the elements of `jobs`, `extras`, `followers` and `declarations`, in bytes.
     owned_bytes: usize,
     priorities: Priorities,
     /// `None` if no job has a group, no group is held, and GROUPCONCURRENCY, GROUPRATE and ORDERED are off.
@@ -215,6 +218,7 @@ impl Queue {
             + self.len() * ALLOCATION
             + tree::<(u64, OwnedExtras)>(self.extras.len())
             + tree::<(u64, Follower)>(self.followers.len())
+            + tree::<(u64, Declaration)>(self.declarations.len())
             + tree::<(Millis, u32)>(self.expiries.len())
             + self.rate_log.bytes()
             + self.groups.as_deref().map_or(0, Groups::memory_usage)

@@ -50,23 +50,13 @@ impl Queue {
         }
         let grows = same.is_none_or(|slot| match self.state_of(slot, now) {
             State::Ready | State::Delayed => false,
-            State::Claimed => push.again && !self.has_follower(slot),
+            State::Claimed => push.again && !self.has_follower(slot) && !self.has_declaration(slot),
             State::Dead => !self.has_follower(slot),
         });
         if !self.has_push_numbers() || grows && (self.room(now) == 0 || !self.has_room()) {
             return Err(Full);
         }
-        let duration = |of: Option<Millis>| of.filter(|&ms| ms > 0).map(|ms| ms.min(MAX_TIME));
-        let new = NewJob {
-            id: push.id.unwrap_or_default(),
-            payload: push.payload,
-            group: push.group,
-            due: push.due.min(MAX_TIME),
-            priority: push.priority,
-            max_attempts: push.max_attempts.unwrap_or(self.settings.max_attempts),
-            every: duration(push.every),
-            ttl: duration(push.ttl),
-        };
+        let new = self.new_job(push);
         let change =
             |job, generated, again| Ok(Some(Effect { at: now, change: Change::Push { job, generated, again } }));
         if push.id.is_some() {
@@ -84,6 +74,20 @@ impl Queue {
         self.add_job(now, &NewJob { id: auto.text().as_ref(), ..new }, Some(auto), false, None);
         let added = &self.jobs[self.len() as u32 - 1];
         change(NewJob { id: added.id(), ..new }, true, false)
+    }
+
+    pub(super) fn new_job<'a>(&self, push: &Push<'a>) -> NewJob<'a> {
+        let duration = |of: Option<Millis>| of.filter(|&ms| ms > 0).map(|ms| ms.min(MAX_TIME));
+        NewJob {
+            id: push.id.unwrap_or_default(),
+            payload: push.payload,
+            group: push.group,
+            due: push.due.min(MAX_TIME),
+            priority: push.priority,
+            max_attempts: push.max_attempts.unwrap_or(self.settings.max_attempts),
+            every: duration(push.every),
+            ttl: duration(push.ttl),
+        }
     }
 
     /// Returns how many more jobs MAXLEN allows. Dead letters do not count. Pushes that wait behind a job (AGAIN)

@@ -4,7 +4,7 @@
 use super::effect::JobChange;
 use super::groups::root_mut;
 use super::ids::AutoId;
-use super::job::{Attempt, Job, MAX_ERROR, MAX_WORKER, NewJob, Ttl};
+use super::job::{Attempt, Job, MAX_ERROR, MAX_PROGRESS, MAX_WORKER, NewJob, Ttl};
 use super::node::{Roots, State, TreeId};
 use super::query::Part;
 use super::settings::Settings;
@@ -42,7 +42,7 @@ impl Queue {
         same: Option<u32>,
     ) {
         match same.filter(|_| again).map(|slot| (slot, self.state_of(slot, at))) {
-            Some((slot, State::Claimed)) => return self.follow(slot, new),
+            Some((slot, State::Claimed)) => return self.push_behind(slot, new),
             Some((slot, State::Ready | State::Delayed)) => return self.renew(slot, at, new),
             _ => {}
         }
@@ -99,6 +99,7 @@ impl Queue {
                     None => self.leave(slot, at),
                     Some(due) => {
                         self.unlink_for_change(slot, at);
+                        self.forget_progress(slot);
                         self.begin_again(slot, at, due);
                     }
                 }
@@ -126,8 +127,10 @@ impl Queue {
                     if !has_missed {
                         tick(&mut self.counters.missed);
                     }
-                    self.recur(slot, due);
+                    self.recur(slot, at, due);
                     self.assign_push_number(slot);
+                } else if let Some(declaration) = self.drop_declaration(slot) {
+                    self.carry_out_declaration(slot, at, &declaration, due);
                 }
                 self.make_due(slot, at, due);
             }
@@ -135,13 +138,20 @@ impl Queue {
                 self.give_back(slot, at, is_free, error);
                 self.end_token(slot);
                 self.put(slot, TreeId::Dead, at);
-                if self.has_follower(slot) {
+                if self.has_follower(slot) || self.has_declaration(slot) {
                     self.change_job(slot, at, JobChange::Follow);
                 }
             }
-            JobChange::Follow if state == State::Dead && self.has_follower(slot) => {
+            JobChange::Follow if state == State::Dead && (self.has_follower(slot) || self.has_declaration(slot)) => {
                 tick(&mut self.counters.replaced);
                 self.leave(slot, at);
+            }
+            JobChange::Follow if is_waiting && self.has_declaration(slot) => {
+                // The end of the lease settles the declaration.
+                self.change_waiting(slot, at, None, |_, _| {});
+            }
+            JobChange::Progress { text } if has_token && text.len() <= MAX_PROGRESS => {
+                self.edit_extras(slot, |extras| extras.set_progress(text, at));
             }
             JobChange::Extend { deadline } if state == State::Claimed && (at + 1..=MAX_TIME).contains(&deadline) => {
                 self.unlink(slot);
@@ -155,11 +165,15 @@ impl Queue {
                 self.unlink_for_change(slot, at);
                 self.jobs[slot].attempts = 0;
                 self.jobs[slot].count_ttl_from(at);
+                if let Some(declaration) = self.drop_declaration(slot) {
+                    self.carry_out_declaration(slot, at, &declaration, at);
+                }
                 self.make_due(slot, at, at);
             }
             JobChange::Cancel => {
                 tick(&mut self.counters.cancelled);
                 self.count_revoked(slot, at);
+                self.take_declaration(slot);
                 self.leave(slot, at);
             }
             JobChange::Clean if state != State::Claimed => {
@@ -191,7 +205,7 @@ impl Queue {
         let claimed = if token / 1000 == at { 0 } else { at };
         if has_extras || claimed != 0 || !worker.is_empty() {
             self.edit_extras(slot, |extras| {
-                extras.claimed = claimed;
+                extras.set_claimed(claimed);
                 extras.set_since(0);
                 extras.set_words(Some(worker), None);
             });
@@ -212,7 +226,7 @@ impl Queue {
         if !is_free || !error.is_empty() {
             self.edit_extras(slot, |extras| {
                 if !is_free {
-                    extras.failed = at;
+                    extras.set_failed(at);
                 }
                 extras.set_words(None, Some(error).filter(|error| !error.is_empty()));
             });
@@ -220,11 +234,20 @@ impl Queue {
     }
 
     /// Prepares a recurring job for its next occurrence at `due`. If a push waits behind the job, the job gets the
-    /// payload and the TTL of that push.
-    fn recur(&mut self, slot: u32, due: Millis) {
+    /// payload and the TTL of that push. If a declaration waits, the job becomes what it says.
+    fn recur(&mut self, slot: u32, at: Millis, due: Millis) {
         self.jobs[slot].attempts = 0;
+        if let Some(declaration) = self.drop_declaration(slot) {
+            self.carry_out_declaration(slot, at, &declaration, due);
+        }
         self.take_on(slot);
         self.anchor(slot, due);
+    }
+
+    pub(super) fn forget_progress(&mut self, slot: u32) {
+        if !self.extras(&self.jobs[slot]).progress.is_empty() {
+            self.edit_extras(slot, |extras| extras.set_progress(b"", 0));
+        }
     }
 
     /// After an ACK or the end of the TTL, makes a recurring job wait for its next occurrence. The job must be in no
@@ -232,7 +255,7 @@ impl Queue {
     fn begin_again(&mut self, slot: u32, at: Millis, due: Millis) {
         tick(&mut self.counters.recurred);
         self.wait_since(slot, at);
-        self.recur(slot, due);
+        self.recur(slot, at, due);
         self.assign_push_number(slot);
         self.make_due(slot, at, due);
     }
@@ -242,6 +265,7 @@ impl Queue {
     fn renew(&mut self, slot: u32, at: Millis, new: &NewJob<'_>) {
         self.change_waiting(slot, at, None, |queue, due| {
             queue.drop_follower(slot);
+            queue.forget_progress(slot);
             queue.renew_body(slot, new.ttl.map(|ttl| Ttl::from(due.max(new.due), ttl)), new.payload);
             queue.end_token(slot);
         });
@@ -249,10 +273,16 @@ impl Queue {
 
     /// Changes a waiting job, and sets its due time to `due`. If `due` is `None`, the job keeps its due time. Passes
     /// the resulting due time to `change`.
-    fn change_waiting(&mut self, slot: u32, at: Millis, due: Option<Millis>, change: impl FnOnce(&mut Queue, Millis)) {
+    pub(super) fn change_waiting(
+        &mut self,
+        slot: u32,
+        at: Millis,
+        due: Option<Millis>,
+        change: impl FnOnce(&mut Queue, Millis),
+    ) {
         let job = &self.jobs[slot];
         // If the lease has expired, the job is due at the deadline, or later ([`Job::back_at`]).
-        let (tree, time) = (job.node.tree, due.unwrap_or(self.due_of(slot, at)));
+        let (tree, time) = (job.node.tree, due.unwrap_or(self.due_after_lease(slot, at)));
         let (is_moved, has_missed) = (due.is_some() || job.is_lease_expired(at), job.has_missed(at));
         self.settle_lease(slot, at);
         if has_missed {
@@ -342,6 +372,7 @@ impl Queue {
             let earlier = std::mem::replace(&mut self.jobs[slot].node.seq, self.next_seq);
             self.extras.remove(&earlier).map(|extras| self.extras.insert(self.next_seq, extras));
             self.followers.remove(&earlier).map(|follower| self.followers.insert(self.next_seq, follower));
+            self.declarations.remove(&earlier).map(|declared| self.declarations.insert(self.next_seq, declared));
             self.next_seq += 1;
         }
     }
@@ -367,11 +398,11 @@ impl Queue {
         if job.token != 0 {
             let claimed = job.claimed(self.extras(job));
             self.jobs[slot].token = 0;
-            self.edit_extras(slot, |extras| extras.claimed = claimed);
+            self.edit_extras(slot, |extras| extras.set_claimed(claimed));
         }
     }
 
-    fn anchor(&mut self, slot: u32, due: Millis) {
+    pub(super) fn anchor(&mut self, slot: u32, due: Millis) {
         let job = &mut self.jobs[slot];
         if let (true, Some(timing)) = (job.recurrence().is_some(), &mut job.timing) {
             timing.recurrence.anchor = due;
@@ -386,7 +417,7 @@ impl Queue {
         self.unlink(slot);
         if self.count_expired_lease(slot, at) {
             let deadline = self.jobs[slot].node.time;
-            self.edit_extras(slot, |extras| extras.failed = deadline);
+            self.edit_extras(slot, |extras| extras.set_failed(deadline));
         }
     }
 
@@ -394,10 +425,13 @@ impl Queue {
     /// expired, also moves the job to its next due time (EVERY). ACK and NACK call only `unlink_for_change`, because
     /// they end the attempt themselves.
     fn settle_lease(&mut self, slot: u32, at: Millis) {
-        let next = self.jobs[slot].has_missed(at).then(|| self.due_of(slot, at));
+        let (has_missed, is_over) = (self.jobs[slot].has_missed(at), self.jobs[slot].is_lease_expired(at));
+        let due = self.due_after_lease(slot, at);
         self.unlink_for_change(slot, at);
-        if let Some(next) = next {
-            self.recur(slot, next);
+        if has_missed {
+            self.recur(slot, at, due);
+        } else if let Some(declaration) = if is_over { self.drop_declaration(slot) } else { None } {
+            self.carry_out_declaration(slot, at, &declaration, due);
         }
     }
 
@@ -446,24 +480,30 @@ impl Queue {
         slot
     }
 
-    /// Removes a job. If a push with AGAIN waits for the end of the job's run, the push becomes a job.
+    /// Removes a job. If a push with AGAIN or a declaration waits for the end of the job's run, it becomes a job.
     fn leave(&mut self, slot: u32, at: Millis) {
-        let Some(follower) = self.take_follower(slot).filter(|_| self.has_push_numbers()) else {
+        // If a run of a recurring job failed, the declared job does not repeat it, but waits for its next occurrence.
+        let is_declared = self.has_declaration(slot) && self.jobs[slot].recurrence().is_some();
+        let next = if is_declared { self.next_occurrence(slot, at) } else { None };
+        let declared = self.take_declaration(slot).map(|declaration| declaration.push);
+        let follower = self.take_follower(slot).or(declared);
+        let Some(follower) = follower.filter(|_| self.has_push_numbers()) else {
             return self.discard(slot, at);
         };
         let id: Box<[u8]> = self.jobs[slot].id().into();
         let mut new = follower.job(&id);
-        new.due = new.due.max(at);
+        new.due = next.unwrap_or(new.due).max(at);
         self.replace_job(at, &new, Some(slot));
     }
 
-    /// Removes a job, and the push that waits behind it. The job in the last slot moves to the free slot, so slots that
+    /// Removes a job, and the push or the declaration that waits behind it. The job in the last slot moves to the free slot, so slots that
     /// the caller has stored become invalid.
     fn discard(&mut self, slot: u32, at: Millis) {
         self.count_expired_lease(slot, at);
         self.drop_extras(slot);
         self.unlink(slot);
         self.drop_follower(slot);
+        self.drop_declaration(slot);
         self.owned_bytes -= self.jobs[slot].owned_bytes();
         self.leave_group(slot);
         self.index.remove(self.hash_of(slot), slot);

@@ -133,10 +133,11 @@ impl Queue {
         Some(self.view(now.min(MAX_NOW), &self.jobs[slot]))
     }
 
-    /// Returns the payload of the push that waits behind the job with this ID (AGAIN). O(log n).
+    /// Returns the payload of the push that waits behind the job with this ID (AGAIN, DECLARE). O(log n).
     pub fn again(&self, id: &[u8]) -> Option<&[u8]> {
         let slot = self.slot_of(id)?;
-        Some(self.follower(&self.jobs[slot])?.payload)
+        let declared = || self.declaration(b"", slot).map(|(declared, _)| declared.payload);
+        self.follower(&self.jobs[slot]).map(|follower| follower.payload).or_else(declared)
     }
 
     /// Returns the data of a job at `now`.

@@ -5,7 +5,9 @@ use crate::queues::model::{Extras, Recurrence, Ttl};
 use proptest::prelude::*;
 
 /// The number of kinds of changes.
-const KINDS: usize = 22;
+const KINDS: usize = 25;
+/// The first kinds, which Zeitset 0.3 has, too.
+pub const OLD_KINDS: usize = 22;
 
 /// Returns the number of a change's kind. The match has no wildcard, so a new kind must get a number here. The test
 /// fails unless `Parts::change` generates all [`KINDS`].
@@ -33,6 +35,9 @@ fn kind(change: &Change<'_>) -> usize {
         Change::Job { change: JobChange::Expire { .. }, .. } => 19,
         Change::Job { change: JobChange::Follow, .. } => 20,
         Change::RestoreFollower(_) => 21,
+        Change::Declare { .. } => 22,
+        Change::RestoreDeclaration { .. } => 23,
+        Change::Job { change: JobChange::Progress { .. }, .. } => 24,
     }
 }
 
@@ -41,7 +46,7 @@ fn kind(change: &Change<'_>) -> usize {
 #[derive(Clone, Debug)]
 pub struct Parts {
     kind: usize,
-    words: [Vec<u8>; 5],
+    words: [Vec<u8>; 6],
     numbers: [u64; 20],
     small: [u32; 3],
     priority: i32,
@@ -49,6 +54,11 @@ pub struct Parts {
 }
 
 pub fn any_parts() -> impl Strategy<Value = Parts> {
+    parts_of(KINDS)
+}
+
+/// Returns parts of the first `kinds` kinds.
+pub fn parts_of(kinds: usize) -> impl Strategy<Value = Parts> {
     let word = prop_oneof![
         2 => prop::collection::vec(any::<u8>(), 0..12),
         // IDs as the queue generates them, and words that look like parts of encoded effects.
@@ -57,7 +67,7 @@ pub fn any_parts() -> impl Strategy<Value = Parts> {
     let number = || prop_oneof![Just(0), Just(1), 0..=i64::MAX.unsigned_abs()];
     let numbers = prop::array::uniform20(number());
     let small = prop::array::uniform3(any::<u32>());
-    let parts = (0..KINDS, prop::array::uniform5(word), numbers, small, any::<i32>(), any::<[bool; 3]>());
+    let parts = (0..kinds, prop::array::uniform6(word), numbers, small, any::<i32>(), any::<[bool; 3]>());
     parts.prop_map(|(kind, words, numbers, small, priority, choices)| Parts {
         kind,
         words,
@@ -70,7 +80,7 @@ pub fn any_parts() -> impl Strategy<Value = Parts> {
 
 impl Parts {
     pub fn change(&self) -> Change<'_> {
-        let [id, payload, group, worker, error] = [0, 1, 2, 3, 4].map(|at| self.words[at].as_slice());
+        let [id, payload, group, worker, error, progress] = [0, 1, 2, 3, 4, 5].map(|at| self.words[at].as_slice());
         let [first, second, third, fourth, ..] = self.numbers;
         let [yes, or, and] = self.choices;
         let (priority, due) = (self.priority, first);
@@ -114,6 +124,8 @@ impl Parts {
                     since: self.numbers[9],
                     worker,
                     error,
+                    progress,
+                    progressed: self.numbers[12],
                 },
             }),
             15 => Change::RestoreUnits { group: and.then_some(group), taken },
@@ -122,7 +134,10 @@ impl Parts {
             18 => Change::Hold { group, until: first },
             19 => of_job(JobChange::Expire { next_due: yes.then_some(first) }),
             20 => of_job(JobChange::Follow),
-            _ => Change::RestoreFollower(self.new_job()),
+            21 => Change::RestoreFollower(self.new_job()),
+            22 => Change::Declare { job: self.new_job(), is_timed: yes },
+            23 => Change::RestoreDeclaration { job: self.new_job(), is_timed: yes },
+            _ => of_job(JobChange::Progress { text: progress }),
         }
     }
 

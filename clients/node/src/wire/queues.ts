@@ -61,6 +61,12 @@ export interface PushOptions extends Due {
    * until the job is done, dead or cancelled. A later push replaces the stored push.
    */
   readonly again?: boolean;
+  /**
+   * Needs `id` and `every`: the recurring job of this id becomes what this push says, and keeps its due time. If a
+   * worker holds the job, that run goes on, and the change takes effect when it ends. So a program can declare its
+   * recurring jobs at each start.
+   */
+  readonly declare?: boolean;
 }
 
 export interface Settings {
@@ -94,7 +100,9 @@ export interface JobInfo<T> {
   readonly error: string | null;
   readonly worker: string | null;
   readonly group: string | null;
-  /** The payload of the waiting push, or null. A push with `again` waits until the job's claim ends. */
+  /** The last text of `job.progress`. */
+  readonly progress: string | null;
+  /** The payload of the waiting push, or null. A push with `again` or `declare` waits until the job's claim ends. */
   readonly again: T | Undecodable | null;
   /** The fields of the reply of ZQ.GET without the payloads. The names are in camel case. */
   readonly fields: Readonly<Record<string, string | number | null>>;
@@ -240,17 +248,21 @@ export class QueueCalls<T> {
   ) {}
 
   push(payload: T, options: PushOptions = {}): Call<string | null> {
-    const { id, priority, maxAttempts, every, group, ttl, replace, again } = options;
+    const { id, priority, maxAttempts, every, group, ttl, replace, again, declare } = options;
     if (again && id === undefined) throw new TypeError("again needs an id");
-    if (again && replace) throw new TypeError("either replace or again");
+    if ([again, replace, declare].filter(Boolean).length > 1) throw new TypeError("either replace, again or declare");
+    if (declare && (id === undefined || every === undefined)) throw new TypeError("declare needs an id and every");
     // If a push is repeated after a lost reply, the random id prevents a second job.
     const name = id ?? randomBytes(12).toString("base64url");
-    const body = headed(this.codec, this.codec.encode(payload), options.traceparent ?? this.traceparent(), options.timeout);
+    // A declaration of the same job must have the same payload at each start.
+    const traceparent = options.traceparent ?? (declare ? undefined : this.traceparent());
+    const body = headed(this.codec, this.codec.encode(payload), traceparent, options.timeout);
     const words: Word[] = ["ZQ.PUSH", this.#key(group || name), body, "ID", name, ...due(options)];
     if (priority) words.push("PRIORITY", whole(priority, "priority"));
     words.push(...number("MAXATTEMPTS", maxAttempts), ...time("EVERY", every), ...option("GROUP", group), ...time("TTL", ttl));
     if (replace) words.push("REPLACE");
     if (again) words.push("AGAIN");
+    if (declare) words.push("DECLARE");
     return called(words, (reply) => (id === undefined ? name : textOrNull(reply)));
   }
 
@@ -279,6 +291,7 @@ export class QueueCalls<T> {
         error: textOrNull(found.get("error")),
         worker: textOrNull(found.get("worker")),
         group: textOrNull(found.get("group")),
+        progress: textOrNull(found.get("progress") ?? null),
         again: again === null ? null : this.payload(again),
         fields: plain(found, new Set(["payload", "again_payload"])),
       };
@@ -396,4 +409,4 @@ function plain(found: ReadonlyMap<string, Reply>, but: ReadonlySet<string>): Rec
 }
 
 /** Fields that are text, even if they look like a number. */
-const WORDS = new Set(["state", "error", "worker", "group"]);
+const WORDS = new Set(["state", "error", "worker", "group", "progress"]);

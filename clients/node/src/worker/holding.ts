@@ -30,6 +30,8 @@ export interface Options<T> {
   handler(job: Job<T>): unknown;
   readonly codec: Codec<T>;
   readonly leaseMs: number;
+  /** Sends a command of a handler to the server of the queues. */
+  ask(key: string, command: readonly Word[]): Promise<Reply>;
   /** Returns how long a handler may run; undefined if there is no limit. */
   timeoutMs(job: Job<T>): number | undefined;
   /**
@@ -72,7 +74,7 @@ export class Holding<T> {
     try {
       const { nameOf, codec, isCluster } = this.options;
       const slot = isCluster ? slotOf(claimed.key) : undefined;
-      job = new Job(claimed, nameOf(claimed.key), decode(codec, claimed.raw), headerOf(codec, claimed.raw), slot);
+      job = new Job(claimed, nameOf(claimed.key), decode(codec, claimed.raw), headerOf(codec, claimed.raw), slot, (command) => this.options.ask(claimed.key, command));
     } catch (thrown) {
       this.reports.ended(outcomes.discarded(this.#unread(claimed), 0, asError(thrown)));
       return;

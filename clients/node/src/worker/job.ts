@@ -1,9 +1,10 @@
 /** The argument of a handler, and the errors that it may throw. */
 
 import type { Header } from "../codec.js";
-import type { Word } from "../connection.js";
+import type { Reply, Word } from "../connection.js";
+import { decoded } from "../boundary.js";
 import { slotOf } from "../shards.js";
-import { type Duration, milliseconds } from "../values.js";
+import { type Duration, fields, integer, milliseconds, textOrNull } from "../values.js";
 import type { Claimed } from "../wire/claims.js";
 
 /** Thrown by a handler to run the job again. */
@@ -49,6 +50,9 @@ export interface Chained {
   readonly words: readonly Word[];
 }
 
+/** The largest text of `progress`, in bytes. */
+const MAX_PROGRESS = 1024;
+
 export class Job<T> {
   /** @internal */
   readonly key: string;
@@ -66,6 +70,7 @@ export class Job<T> {
   readonly timeoutMs: number | undefined;
   readonly #abort = new AbortController();
   readonly #slot: number | undefined;
+  readonly #ask: (command: readonly Word[]) => Promise<Reply>;
   #deadlineMs: number;
   #isDone = false;
   readonly #chained: Chained[] = [];
@@ -77,8 +82,11 @@ export class Job<T> {
     { traceparent, timeoutMs }: Header = {},
     /** The slot of the key, in a cluster. */
     slot?: number,
+    /** Sends a command to the server of the queue. */
+    ask: (command: readonly Word[]) => Promise<Reply> = () => Promise.reject(new Error("this job has no worker")),
   ) {
     this.#slot = slot;
+    this.#ask = ask;
     this.key = claimed.key;
     this.id = claimed.id;
     this.token = claimed.token;
@@ -123,6 +131,23 @@ export class Job<T> {
   /** @internal */
   get isDone(): boolean {
     return this.#isDone;
+  }
+
+  /**
+   * Stores how far the job has come: `await job.progress("40 %")`. The queue shows the text (`queue.get`), and keeps it
+   * for the next attempt (`lastProgress`). At most 1,024 bytes. Returns false if this worker no longer holds the job.
+   */
+  async progress(text: string): Promise<boolean> {
+    const length = Buffer.byteLength(text);
+    if (length > MAX_PROGRESS) throw new RangeError(`a text of progress has at most ${MAX_PROGRESS} bytes, not ${length}`);
+    const reply = await this.#ask(["ZQ.PROGRESS", this.key, this.id, `${this.token}`, text]);
+    return decoded(() => integer(reply)) === 1;
+  }
+
+  /** Reads the last text of `progress`, of this attempt or an earlier one; null if there is none. */
+  async lastProgress(): Promise<string | null> {
+    const reply = await this.#ask(["ZQ.GET", this.key, this.id]);
+    return decoded(() => (reply === null ? null : textOrNull(fields(reply).get("progress") ?? null)));
   }
 
   /**

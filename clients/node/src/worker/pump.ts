@@ -9,7 +9,7 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { decodedOrError as read } from "../boundary.js";
-import type { Address, Reply } from "../connection.js";
+import type { Address, Reply, Word } from "../connection.js";
 import { asError, codeOf, isRefusal, passes } from "../errors.js";
 import { fields, text } from "../values.js";
 import * as wire from "../wire/claims.js";
@@ -98,6 +98,13 @@ export class Pump<T> {
   /** Stores the outcome of a job until the pump reports it. */
   ended(outcome: outcomes.Outcome<T>): void {
     this.#unreported.push(this.chores.andNext(outcome, this.shared.leaseMs));
+  }
+
+  /** Sends a command of a handler. */
+  async ask(command: readonly Word[]): Promise<Reply> {
+    const [reply = null] = await this.#link.request([command]);
+    if (reply instanceof Error) throw reply;
+    return reply;
   }
 
   hasBackoff(key: string): boolean {

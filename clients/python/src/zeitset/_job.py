@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ._call import Call, Word
-from .errors import LeaseLost, described
+from ._call import Call, Word, encoded, mapping
+from .errors import LeaseLost, boundary, described
+
+_MAX_PROGRESS = 1024
 
 EventKind = Literal[
     "claimed", "completed", "failed", "retried", "discarded", "dead", "lost", "released", "stale",
@@ -82,6 +85,39 @@ class Job:
         """Declares that the work is done, so that the job is acknowledged even if its lease was lost. Without `done`, a
         job whose lease was lost is not acknowledged when its handler returns."""
         self._done = True
+
+    def progress(self, text: str) -> Any:
+        """Stores how far the job has come: `job.progress("40 %")`. The queue shows the text (`Queue.get`), and keeps it for
+        the next attempt (`last_progress`). At most 1,024 bytes. In a coroutine, `await` the result; a handler in a thread
+        waits for it. Returns False if this worker no longer holds the job."""
+        data = encoded(text)
+        if len(data) > _MAX_PROGRESS:
+            raise ValueError(f"a text of progress has at most {_MAX_PROGRESS} bytes, not {len(data)}")
+        return self._asked(self._store(data))
+
+    def last_progress(self) -> Any:
+        """Reads the last text of `progress`, of this attempt or an earlier one; None if there is none. In a coroutine,
+        `await` the result; a handler in a thread waits for it."""
+        return self._asked(self._read())
+
+    async def _store(self, text: bytes) -> bool:
+        reply = await self._source.ask(("ZQ.PROGRESS", self._key, self.id, self.token, text))
+        with boundary("ZQ.PROGRESS"):
+            return int(reply) == 1
+
+    async def _read(self) -> str | None:
+        reply = await self._source.ask(("ZQ.GET", self._key, self.id))
+        with boundary("ZQ.GET"):
+            found = mapping(reply or ()).get("progress")
+        return None if found is None else bytes(found).decode("utf-8", "replace")
+
+    def _asked(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        loop = self._source.loop
+        try:
+            is_inside = asyncio.get_running_loop() is loop
+        except RuntimeError:
+            is_inside = False
+        return loop.create_task(coroutine) if is_inside else asyncio.run_coroutine_threadsafe(coroutine, loop).result()
 
     def chain(self, call: Call[Any]) -> None:
         """Sends `call` in the same MULTI as the ACK of this job: `job.chain(mails.calls.push("done", id=f"{job.id}:mail"))`.

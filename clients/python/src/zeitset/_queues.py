@@ -34,7 +34,9 @@ class JobInfo:
     group: str | None
     fields: dict[str, Any]
     again: Any = None
-    """The payload of the push (with `again`) that waits until the claimed job has ended. None: no push waits."""
+    """The payload of the push (with `again` or `declare`) that waits until the claim has ended. None: no push waits."""
+    progress: str | None = None
+    """The last text of `Job.progress`."""
 
 
 @dataclass(frozen=True)
@@ -157,6 +159,7 @@ class QueueCalls:
         ttl: Duration | None = None,
         replace: bool = False,
         again: bool = False,
+        declare: bool = False,
         traceparent: str | None = None,
         timeout: Duration | None = None,
     ) -> Call[str | None]:
@@ -169,6 +172,10 @@ class QueueCalls:
         job gets the payload and the TTL of this push. If a worker holds the job, the queue stores this push until the job
         is done, dead or cancelled. A later push replaces the stored push.
 
+        `declare`, with an `id` and `every`: the recurring job of this id becomes what this push says, and keeps its due
+        time. If a worker holds the job, that run goes on, and the change takes effect when it ends. So a program can
+        declare its recurring jobs at each start.
+
         Jobs of a lower `priority` are served first. `max_attempts`: the number of deliveries after which the job
         becomes a dead letter; 0: unlimited; default: the setting of the queue. `traceparent`: the library stores it
         with the job, before the JSON payload. The handler gets it as `job.traceparent`. `timeout`: how long the handler
@@ -177,11 +184,15 @@ class QueueCalls:
         """
         if again and id is None:
             raise TypeError("again needs an id")
-        if again and replace:
-            raise TypeError("either replace or again")
+        if again + replace + declare > 1:
+            raise TypeError("either replace, again or declare")
+        if declare and (id is None or every is None):
+            raise TypeError("declare needs an id and every")
         # If a push is repeated after a lost reply, the random id prevents a second job.
         name = token_urlsafe(12) if id is None else id
-        body = headed(self._codec, self._codec.dumps(payload), traceparent or self._traceparent(), timeout)
+        # A declaration of the same job must have the same payload at each start.
+        traceparent = traceparent or (None if declare else self._traceparent())
+        body = headed(self._codec, self._codec.dumps(payload), traceparent, timeout)
         args: list[Word] = ["ZQ.PUSH", self.shard_of(name, group).key, body, "ID", encoded(name)]
         args += _due(delay, at)
         if priority:
@@ -198,6 +209,8 @@ class QueueCalls:
             args.append("REPLACE")
         if again:
             args.append("AGAIN")
+        if declare:
+            args.append("DECLARE")
         return Call(tuple(args), optional_text if id is not None else lambda _: name)
 
     def cancel(self, *ids: str) -> Call[int]:
@@ -227,6 +240,7 @@ class QueueCalls:
                 group=fields.get("group"),
                 fields=fields,
                 again=None if again is None else decoded(self._codec, again),
+                progress=fields.get("progress"),
             )
 
         return Call(("ZQ.GET", self.key, encoded(id)), read)

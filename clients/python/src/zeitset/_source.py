@@ -13,7 +13,7 @@ import asyncio
 from contextlib import suppress
 from itertools import count
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ._call import Word, encoded, text
 from ._endings import Endings
@@ -207,6 +207,20 @@ class Source:
                 await asyncio.sleep(backoff.next())
             else:
                 backoff.reset()
+
+    # Progress
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        assert self._worker._loop is not None, "a job runs in a worker"
+        return self._worker._loop
+
+    async def ask(self, command: tuple[Word, ...]) -> Any:
+        """Sends a command of a handler."""
+        (reply,) = await self._control.request([command])
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
 
     # Upkeep
 

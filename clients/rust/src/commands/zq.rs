@@ -104,6 +104,10 @@ pub struct Job {
     pub worker: Option<String>,
     /// The text of the last failure.
     pub error: Option<String>,
+    /// The last text of PROGRESS.
+    pub progress: Option<String>,
+    /// When this text came, in Unix ms.
+    pub progress_ms: Option<u64>,
     /// The group of the job.
     pub group: Option<String>,
     /// The payload of a push with AGAIN that waits until this job's claim ends.
@@ -125,6 +129,8 @@ super::from_map!(Job {
     failed_ms,
     worker,
     error,
+    progress,
+    progress_ms,
     group,
     again_payload,
 });
@@ -191,6 +197,8 @@ commands! {
         replace() = "REPLACE",
         /// The job of this ID runs at least once after this push, and never twice at a time.
         again() = "AGAIN",
+        /// The recurring job of this ID becomes what this push says.
+        declare() = "DECLARE",
     }
     /// Adds options to [`claim`].
     ClaimCommand new_claim(numkeys: u64) -> Vec<Claim> = "ZQ.CLAIM" {
@@ -218,6 +226,8 @@ commands! {
         /// The text of the failure.
         error(text: text) = "ERROR",
     }
+    /// Stores how far a claimed job has come, at most 1,024 bytes. Returns whether the token is valid.
+    Progress progress(key: text, id: text, token: u64, text: text) -> bool = "ZQ.PROGRESS"
     /// Adds jobs to [`extend`].
     Extend new_extend(key: text, lease: period) -> Vec<Option<u64>> = "ZQ.EXTEND"
     /// Removes jobs in any state. Returns how many.

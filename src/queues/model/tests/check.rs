@@ -41,7 +41,8 @@ impl Queue {
         let of_jobs: usize = seen.iter().map(|&s| self.jobs[s].owned_bytes()).sum();
         let of_extras: usize = self.extras.values().map(OwnedExtras::owned_bytes).sum();
         let of_followers: usize = self.followers.values().map(Follower::owned_bytes).sum();
-        assert_eq!(of_jobs + of_extras + of_followers, self.owned_bytes);
+        let of_declarations: usize = self.declarations.values().map(|declared| declared.push.owned_bytes()).sum();
+        assert_eq!(of_jobs + of_extras + of_followers + of_declarations, self.owned_bytes);
         self.priorities.check(seen.iter().map(|&slot| self.jobs[slot].node.priority));
         let with_extras = |&&s: &&u32| self.jobs[s].has_extras();
         assert_eq!(seen.iter().filter(with_extras).count(), self.extras.len());
@@ -59,7 +60,10 @@ impl Queue {
             let at = expiry.min(MAX_NOW);
             let is_dead = self.jobs[slot].state(at, &self.settings) == State::Dead;
             assert!(
-                expiry > at || is_dead && self.has_follower(slot) || self.is_expired(slot, at),
+                expiry > at
+                    || is_dead && self.has_follower(slot)
+                    || self.has_declaration(slot)
+                    || self.is_expired(slot, at),
                 "there is something to do then"
             );
         }
@@ -69,6 +73,10 @@ impl Queue {
         let followers: Vec<_> = seen.iter().filter_map(|&slot| self.follower(&self.jobs[slot])).collect();
         assert_eq!(followers.len(), self.followers.len());
         assert!(seen.iter().all(|&slot| self.jobs[slot].node.tree != TreeId::Dead || !self.has_follower(slot)));
+        let declared: Vec<_> = seen.iter().filter(|&&slot| self.has_declaration(slot)).collect();
+        assert_eq!(declared.len(), self.declarations.len());
+        let has_lease = |slot: u32| TreeId::OF_LEASES.contains(&self.jobs[slot].node.tree);
+        assert!(declared.into_iter().all(|&slot| has_lease(slot) && !self.has_follower(slot)));
     }
 
     fn check_job(&self, job: &Job) {

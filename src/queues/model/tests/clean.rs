@@ -21,7 +21,7 @@ fn cleaned(pair: &Pair, now: u64, state: State, older: u64) -> u64 {
 /// counts from 1000.
 fn since_1000(state: State, make: impl FnOnce(&mut Pair, u64)) {
     let mut pair = Pair::new();
-    pair.job_with(0, "a", 0, |p| p.every = Some(100_000));
+    pair.job(0, "a", 0);
     let token = pair.take(10, 900_000, "a");
     make(&mut pair, token);
     assert_eq!(pair.state(1000, "a"), Some(state));
@@ -38,7 +38,6 @@ fn a_job_is_delayed_since_a_command_made_it_so() {
     since_1000(State::Delayed, |pair, token| {
         pair.nack_with(1000, "a", token, later, FREE).expect("the token is good");
     });
-    since_1000(State::Delayed, |pair, token| assert!(pair.ack(1000, "a", token)));
     since_1000(State::Delayed, |pair, token| {
         pair.nack_with(20, "a", token, later, FREE).expect("the token is good");
         assert!(pair.reschedule(1000, "a", Some(600_000), None));
@@ -138,4 +137,29 @@ fn a_job_that_was_never_moved_takes_no_more_memory() {
     let (moved, claimed_after, _queue) = held(true);
     assert!(moved > fixed && moved < fixed + 100 * 1000, "{moved} {fixed}");
     assert!(claimed_after <= claimed + 1000, "a claim makes it void: {claimed_after} {claimed}");
+}
+
+#[test]
+fn clean_leaves_schedules_where_they_are() {
+    let mut pair = Pair::new();
+    for (id, due, every) in
+        [("due", 1, Some(100)), ("next", 50, Some(100)), ("job", 1, None), ("later", 50, None), ("retry", 1, Some(100))]
+    {
+        pair.job_with(1, id, due, |push| (push.every, push.priority) = (every, i32::from(id != "retry")));
+    }
+    let token = pair.take(1, 9, "retry");
+    pair.nack(1, "retry", token, Nack::At(20)).expect("a valid token");
+    let mut clean = |now, state: State| {
+        let Pair { primary, replica } = &mut pair;
+        primary.clean(now, state.into(), None, 100, |effect| assert!(replica.apply(effect))).expect("few jobs")
+    };
+    assert_eq!((clean(2, State::Ready), clean(2, State::Delayed), clean(60, State::Ready)), (1, 1, 0));
+    assert_eq!(pair.ids(60, State::Ready), ["retry", "due", "next"]);
+    for id in ["retry", "due", "next"] {
+        let token = pair.take(60, 90, id);
+        pair.nack(60, id, token, Nack::Dead);
+    }
+    let Pair { primary, replica } = &mut pair;
+    let cleaned = primary.clean(61, State::Dead.into(), None, 100, |effect| assert!(replica.apply(effect)));
+    assert_eq!(cleaned, Ok(3), "a dead letter is no schedule");
 }

@@ -227,6 +227,10 @@ proptest! {
                 15 => Change::Hold { group, until: a },
                 19 => of_job(JobChange::Expire { next_due: due }),
                 16 => of_job(JobChange::Follow),
+                20 => Change::Declare { job, is_timed: f % 2 == 0 },
+                21 => Change::Declare { job: NewJob { due: at, every: Some(1 + e % 50), ttl: None, ..job }, is_timed: f % 2 == 0 },
+                22 => Change::RestoreDeclaration { job, is_timed: f % 2 == 0 },
+                23 => of_job(JobChange::Progress { text: [b"", b"half" as &[u8], &[b'p'; 1025]][c as usize % 3] }),
                 17 => Change::RestoreFollower(job),
                 18 => Change::Push { job: NewJob { due: at, every: None, ttl: None, ..job }, generated: false, again: true },
                 12 => Change::RestoreTotals(Totals {
@@ -246,7 +250,7 @@ proptest! {
                         failed: b,
                         since: e,
                         worker: [b"", b"w" as &[u8], &[b'w'; 256]][c as usize % 3],
-                        error: [b"", b"broken" as &[u8], &[b'e'; 1025]][d as usize % 3],
+                        error: [b"", b"broken" as &[u8], &[b'e'; 1025]][d as usize % 3], progress: [b"", b"half" as &[u8]][a as usize % 2], progressed: b,
                     },
                 }),
             };

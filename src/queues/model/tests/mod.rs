@@ -7,12 +7,14 @@ mod clean;
 mod contract;
 mod contract_settings;
 mod contract_tokens;
+mod declare;
 mod format;
 mod groups;
 mod holds;
 mod hostile;
 mod ids;
 mod model;
+mod progress;
 mod random;
 mod relocation;
 mod scale;
@@ -110,6 +112,26 @@ impl Pair {
         let sink = |effect: &Effect<'_>| assert!(replica.apply(effect), "{effect:?} applies");
         let jobs = primary.claim(now.saturating_mul(1000), deadline, count, worker.as_bytes(), sink);
         jobs.iter().map(Got::from).collect()
+    }
+
+    /// Declares a recurring job. Returns whether this changed something.
+    pub fn declare(&mut self, now: u64, is_timed: bool, push: &Push<'_>) -> bool {
+        self.drop_if_expired(now, push).expect("there is room");
+        let effect = self.primary.declare(now, push, is_timed).expect("there is room");
+        replicate(&mut self.replica, effect)
+    }
+
+    /// Stores the text of PROGRESS. Returns whether the token is valid.
+    pub fn progress(&mut self, now: u64, id: &str, token: u64, text: &str) -> bool {
+        let effect = self.primary.progress(now, id.as_bytes(), token, text.as_bytes());
+        replicate(&mut self.replica, effect.flatten());
+        effect.is_some()
+    }
+
+    /// Runs the upkeep.
+    pub fn keep_up(&mut self, now: u64) {
+        let Self { primary, replica } = self;
+        primary.run_upkeep(now, |effect| assert!(replica.apply(effect)));
     }
 
     /// Claims one job. Returns its token.

@@ -39,10 +39,15 @@ pub struct ModelJob {
     pub ttl: Option<(u64, u64)>,
     /// A push with AGAIN that waits until this job is finished.
     pub next: Option<Next>,
+    /// A push with DECLARE that waits until this job's claim ends, and whether it has AT or DELAY.
+    pub declared: Option<(Next, bool)>,
+    /// The last text of PROGRESS, and its time. 0 if the text is empty.
+    pub progress: Vec<u8>,
+    pub progressed: u64,
 }
 
-/// The arguments of a push with AGAIN, without the ID.
-#[derive(Clone, Debug)]
+/// The arguments of a push with AGAIN or DECLARE, without the ID.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Next {
     pub payload: Vec<u8>,
     group: Vec<u8>,
@@ -116,6 +121,7 @@ impl ModelJob {
         if let Some(next) = self.next.take() {
             self.payload = next.payload;
             self.ttl = next.ttl.map(|ttl| (ttl, 0));
+            (self.progress, self.progressed) = (Vec::new(), 0);
         }
         self.count_from(due);
     }
@@ -126,6 +132,7 @@ impl ModelJob {
         let dies = self.place == Where::Claimed && self.back(s).is_none();
         match self.place {
             Where::Dead => None,
+            _ if self.declared.is_some() => Some(self.time),
             _ if dies => self.next.as_ref().map(|_| self.time),
             Where::Claimed => Some(self.expires(u64::MAX, s)?.max(self.time)),
             Where::Waiting(_) => self.ttl.map(|(_, expires)| expires),
@@ -209,6 +216,11 @@ fn next_occurrence(period: u64, anchor: u64, now: u64) -> u64 {
     due
 }
 
+/// Returns the first time after `now` that is a whole number of periods after `start`.
+fn first_from(start: u64, period: u64, now: u64) -> u64 {
+    if start > now { start } else { next_occurrence(period, start, now) }
+}
+
 fn precision(rate: Rate) -> u64 {
     if rate.limit <= 100 { 1 } else { rate.window.div_ceil(100) }
 }
@@ -253,15 +265,185 @@ impl Model {
     /// its next occurrence.
     fn pass(&mut self, i: usize, now: u64) {
         let (has_missed, back) = (self.jobs[i].has_missed(now), self.jobs[i].back(&self.settings));
+        let deadline = self.jobs[i].time;
+        let is_over = self.jobs[i].place == Where::Claimed && deadline <= now;
+        let next = self.next_occurrence(i, deadline);
         self.leave(i, now);
-        if let Some(back) = back.filter(|_| has_missed) {
-            self.jobs[i].recur(back);
+        if has_missed {
+            self.recur(i, now, next.expect("EVERY"));
+        } else if let Some((declared, is_timed)) = if is_over { self.jobs[i].declared.take() } else { None } {
+            self.become_declared(i, now, declared, is_timed, back.expect("an attempt is left"));
         }
+    }
+
+    /// Returns the first occurrence after `after`, as a waiting declaration or the job itself has it.
+    fn next_occurrence(&self, i: usize, after: u64) -> Option<u64> {
+        let old = self.jobs[i].every;
+        match (&self.jobs[i].declared, old) {
+            (None, None) => None,
+            (None, Some((period, anchor))) => Some(next_occurrence(period, anchor, after)),
+            (Some((declared, is_timed)), old) => {
+                let period = declared.every.unwrap();
+                Some(match old {
+                    Some((was, anchor)) if was == period || !is_timed => next_occurrence(period, anchor, after),
+                    _ => first_from(declared.due, period, after),
+                })
+            }
+        }
+    }
+
+    /// Makes the job wait for its occurrence at `due`.
+    fn recur(&mut self, i: usize, now: u64, due: u64) {
+        self.jobs[i].attempts = 0;
+        if let Some((declared, is_timed)) = self.jobs[i].declared.take() {
+            self.become_declared(i, now, declared, is_timed, due);
+        }
+        self.jobs[i].recur(due);
+    }
+
+    /// Makes a job what a declaration says. `due` is the due time of the job.
+    fn become_declared(&mut self, i: usize, now: u64, new: Next, is_timed: bool, due: u64) {
+        let period = new.every.unwrap();
+        let job = &mut self.jobs[i];
+        let anchor = match job.every {
+            Some((was, anchor)) if was == period || !is_timed => anchor,
+            None if !is_timed => due,
+            // The first occurrence after the present run is then not before the time of the push.
+            _ => {
+                if new.due >= period {
+                    new.due - period
+                } else {
+                    new.due
+                }
+            }
+        };
+        job.every = Some((period, anchor));
+        if job.ttl.map(|(ttl, _)| ttl) != new.ttl {
+            job.ttl = new.ttl.map(|ttl| (ttl, due + ttl));
+        }
+        (job.payload, job.priority, job.max) = (new.payload, new.priority, new.max);
+        if job.spent() {
+            job.attempts = job.max - 1;
+        }
+        if job.group != new.group {
+            job.group = new.group.clone();
+            // While the job changes its group, it is in none: the old group may end before the new one begins.
+            let job = self.jobs.remove(i);
+            self.tidy();
+            self.jobs.insert(i, job);
+            if !self.ring.contains(&new.group) {
+                self.ring.push(new.group.clone());
+                self.adopt_units(&new.group, now);
+            }
+        }
+    }
+
+    /// Declares a recurring job.
+    pub fn declare(&mut self, now: u64, push: &Push<'_>, is_timed: bool) -> Result<(), ()> {
+        let id = push.id.expect("an ID");
+        let before = self.clone();
+        if self.position(id).is_some_and(|i| self.jobs[i].has_expired(now, &self.settings)) {
+            self.expire(now, id);
+        }
+        let new = Next::of(push, &self.settings);
+        let same = self.position(id);
+        let state = same.map(|i| self.jobs[i].state(now, &self.settings));
+        let Some(i) = same.filter(|_| state != Some(State::Dead)) else {
+            let reply = self.push(now, &Push { replace: true, ..*push });
+            return reply.map(|_| ()).map_err(|()| *self = before);
+        };
+        if self.is_declared(i, &new, is_timed, state == Some(State::Claimed)) {
+            return Ok(());
+        }
+        let job = &mut self.jobs[i];
+        if state == Some(State::Claimed) {
+            match &mut job.next {
+                Some(next) if job.every.is_none() => *next = Next { due: next.due, ..new },
+                _ => (job.next, job.declared) = (None, Some((new, is_timed))),
+            }
+            return Ok(());
+        }
+        job.next = None;
+        if job.place == Where::Claimed {
+            let (back, has_missed) = (self.due_after(i, now), self.jobs[i].has_missed(now));
+            self.pass(i, now);
+            if has_missed && self.settings.ordered {
+                self.jobs[i].seq = self.next_seq;
+                self.next_seq += 1;
+            }
+            self.wait(i, now, back);
+        }
+        let job = &self.jobs[i];
+        let is_ready = job.state(now, &self.settings) == State::Ready;
+        let due = if is_ready { job.time.min(now) } else { job.time };
+        let (old, period) = (job.every, push.every.unwrap());
+        if old.is_some_and(|(was, _)| was == period) {
+            let (attempts, time) = (job.attempts, job.time);
+            let gets_attempt = new.max > 0 && attempts >= new.max;
+            self.become_declared(i, now, new, is_timed, if gets_attempt { due } else { time });
+            if gets_attempt {
+                self.wait(i, now, due);
+            }
+            return Ok(());
+        }
+        let is_ahead = !is_ready && job.attempts == 0 && old.is_none_or(|(_, anchor)| anchor == due);
+        let last = old.and_then(|(was, anchor)| anchor.checked_sub(was)).filter(|&last| last <= now);
+        let due = match (is_ahead, last) {
+            (true, _) if is_timed => first_from(new.due, period, now),
+            (true, Some(last)) => next_occurrence(period, last, now),
+            _ => due,
+        };
+        self.become_declared(i, now, new, is_timed, due);
+        if is_ahead {
+            self.jobs[i].count_from(due);
+        }
+        self.wait(i, now, due);
+        Ok(())
+    }
+
+    /// Whether a declaration would change nothing. The job is not dead.
+    fn is_declared(&self, i: usize, new: &Next, is_timed: bool, is_claimed: bool) -> bool {
+        let job = &self.jobs[i];
+        let alike = |one: &Next| Next { due: 0, ..one.clone() } == Next { due: 0, ..new.clone() };
+        match (&job.declared, &job.next) {
+            (Some((declared, was_timed)), _) => {
+                let has_period = job.every.is_some_and(|(period, _)| Some(period) == new.every);
+                let counts_alike = is_timed == *was_timed && (!is_timed || declared.due == new.due);
+                alike(declared) && (has_period || counts_alike)
+            }
+            (None, Some(next)) => is_claimed && job.every.is_none() && alike(next),
+            (None, None) => alike(&Next {
+                payload: job.payload.clone(),
+                group: job.group.clone(),
+                due: 0,
+                priority: job.priority,
+                max: job.max,
+                every: job.every.map(|(period, _)| period),
+                ttl: job.ttl.map(|(ttl, _)| ttl),
+            }),
+        }
+    }
+
+    /// Returns when a job whose lease has expired is due, after a waiting declaration.
+    fn due_after(&self, i: usize, now: u64) -> u64 {
+        let job = &self.jobs[i];
+        if job.has_missed(now) { self.next_occurrence(i, job.time).unwrap() } else { job.due(now, &self.settings) }
+    }
+
+    pub fn progress(&mut self, now: u64, id: &[u8], token: u64, text: &[u8]) -> bool {
+        let Some(i) = self.holder(id, token) else { return false };
+        let job = &mut self.jobs[i];
+        (job.progress, job.progressed) = (text.to_vec(), if text.is_empty() { 0 } else { now });
+        true
     }
 
     /// Removes a job. If a push with AGAIN waits for the end of the job's run, the push becomes a job.
     fn remove(&mut self, i: usize, now: u64) {
-        let job = self.jobs.remove(i);
+        let next = if self.jobs[i].every.is_some() { self.next_occurrence(i, now) } else { None };
+        let mut job = self.jobs.remove(i);
+        if let Some((declared, _)) = job.declared.take() {
+            job.next = Some(Next { due: next.unwrap_or(declared.due), ..declared });
+        }
         let group = job.next.as_ref().map(|next| next.group.clone());
         let held_until = group.and_then(|group| self.holds.get(&group).copied().map(|until| (group, until)));
         self.tidy();
@@ -272,7 +454,18 @@ impl Model {
         }
     }
 
-    /// Does the upkeep's work for one job. If a push with AGAIN waits behind a dead letter, the push replaces the dead
+    /// Does the upkeep's work for one job: carries out a declaration that waits behind an expired lease, or calls
+    /// [`expire`](Self::expire).
+    pub fn keep_up(&mut self, now: u64, id: &[u8]) {
+        let i = self.position(id).expect("a job");
+        if self.jobs[i].declared.is_some() && self.jobs[i].state(now, &self.settings) != State::Dead {
+            self.settle_declaration(i, now);
+        } else {
+            self.expire(now, id);
+        }
+    }
+
+    /// If a push with AGAIN waits behind a dead letter, the push replaces the dead
     /// letter. If a recurring job has expired, moves it to its next occurrence. If any other job has expired, drops it.
     pub fn expire(&mut self, now: u64, id: &[u8]) {
         let i = self.position(id).expect("a job");
@@ -293,12 +486,22 @@ impl Model {
         self.begin_again(i, now);
     }
 
+    /// Carries out a declaration that waits behind an expired lease.
+    fn settle_declaration(&mut self, i: usize, now: u64) {
+        let (back, has_missed) = (self.due_after(i, now), self.jobs[i].has_missed(now));
+        self.pass(i, now);
+        if has_missed && self.settings.ordered {
+            self.jobs[i].seq = self.next_seq;
+            self.next_seq += 1;
+        }
+        self.wait(i, now, back);
+    }
+
     /// Makes a recurring job wait for its next occurrence.
     fn begin_again(&mut self, i: usize, now: u64) {
+        let due = self.next_occurrence(i, now).expect("EVERY");
+        self.recur(i, now, due);
         let job = &mut self.jobs[i];
-        let (period, anchor) = job.every.expect("EVERY");
-        let due = next_occurrence(period, anchor, now);
-        job.recur(due);
         (job.token, job.moved) = (0, now);
         if self.settings.ordered {
             job.seq = self.next_seq;
@@ -537,7 +740,7 @@ impl Model {
         let grows = match state {
             None => true,
             Some(State::Ready | State::Delayed) => false,
-            Some(State::Claimed) => push.again && !has_next,
+            Some(State::Claimed) => push.again && !has_next && self.jobs[same.unwrap()].declared.is_none(),
             Some(State::Dead) => !has_next,
         };
         if self.settings.maxlen > 0 && grows && self.alive(now) >= self.settings.maxlen {
@@ -546,6 +749,11 @@ impl Model {
             return Err(());
         }
         match (same, state) {
+            (Some(i), Some(State::Claimed)) if push.again && self.jobs[i].declared.is_some() => {
+                let (declared, _) = self.jobs[i].declared.as_mut().expect("a declaration");
+                (declared.payload, declared.ttl) = (push.payload.to_vec(), push.ttl);
+                return Ok(push.id.map(<[u8]>::to_vec));
+            }
             (Some(i), Some(State::Claimed)) if push.again => {
                 self.jobs[i].next = Some(Next::of(push, &self.settings));
                 return Ok(push.id.map(<[u8]>::to_vec));
@@ -585,10 +793,11 @@ impl Model {
 
     /// Replaces the payload and the TTL of a waiting job with those of a push.
     fn renew(&mut self, i: usize, now: u64, push: &Push<'_>) {
-        let (due, has_missed) = (self.jobs[i].due(now, &self.settings), self.jobs[i].has_missed(now));
+        let (due, has_missed) = (self.due_after(i, now), self.jobs[i].has_missed(now));
         self.pass(i, now);
         let job = &mut self.jobs[i];
         (job.next, job.token, job.payload) = (None, 0, push.payload.to_vec());
+        (job.progress, job.progressed) = (Vec::new(), 0);
         job.ttl = push.ttl.map(|ttl| (ttl, due.max(push.due) + ttl));
         if has_missed && self.settings.ordered {
             job.seq = self.next_seq;
@@ -622,6 +831,9 @@ impl Model {
             worker: Vec::new(),
             error: Vec::new(),
             group: push.group.clone(),
+            declared: None,
+            progress: Vec::new(),
+            progressed: 0,
         });
         if !self.ring.contains(&push.group) {
             self.ring.push(push.group.clone());
@@ -662,7 +874,14 @@ impl Model {
         drop_first(self);
         for _ in 0..most.min(count) {
             drop_first(self);
+            while let Some(job) = self.next(now).filter(|job| job.declared.is_some()) {
+                let i = self.position(&job.id).unwrap();
+                self.settle_declaration(i, now);
+            }
             let Some(job) = self.next(now) else { break };
+            if job.has_expired(now, &self.settings) {
+                break;
+            }
             let (id, group) = (job.id.clone(), job.group.clone());
             let i = self.position(&id).unwrap();
             self.pass(i, now);
@@ -717,10 +936,11 @@ impl Model {
         self.counters.acked += 1;
         self.count_late(i, now);
         self.leave(i, now);
-        if self.jobs[i].every.is_none() {
+        if self.next_occurrence(i, now).is_none() {
             self.remove(i, now);
             return true;
         }
+        (self.jobs[i].progress, self.jobs[i].progressed) = (Vec::new(), 0);
         self.counters.recurred += 1;
         self.begin_again(i, now);
         true
@@ -738,6 +958,7 @@ impl Model {
         self.counters.nacked += 1;
         self.count_late(i, now);
         let has_missed = self.jobs[i].has_missed(now);
+        let next = self.next_occurrence(i, now);
         self.leave(i, now);
         let s = &self.settings;
         let job = &mut self.jobs[i];
@@ -761,13 +982,16 @@ impl Model {
         match job.every {
             _ if nack == Nack::Dead => {}
             _ if !job.spent() => {
+                if let Some((declared, is_timed)) = job.declared.take() {
+                    self.become_declared(i, now, declared, is_timed, due);
+                }
                 self.wait(i, now, due);
                 return Some(Some(due));
             }
             None => {}
-            Some((period, anchor)) => {
-                let due = next_occurrence(period, anchor, now);
-                job.recur(due);
+            Some(_) => {
+                let due = next.expect("EVERY");
+                self.recur(i, now, due);
                 self.counters.missed += u64::from(!has_missed);
                 if self.settings.ordered {
                     self.jobs[i].seq = self.next_seq;
@@ -777,8 +1001,9 @@ impl Model {
                 return Some(Some(due));
             }
         }
+        let job = &mut self.jobs[i];
         (job.place, job.time) = (Where::Dead, now);
-        if job.next.is_some() {
+        if job.next.is_some() || job.declared.is_some() {
             self.counters.replaced += 1;
             self.remove(i, now);
         }
@@ -800,6 +1025,7 @@ impl Model {
         };
         self.counters.cancelled += 1;
         self.count_revoked(i, now);
+        self.jobs[i].declared = None;
         self.leave(i, now);
         self.remove(i, now);
         true
@@ -812,7 +1038,8 @@ impl Model {
         if matches!(self.jobs[i].state(now, &self.settings), State::Claimed | State::Dead) {
             return false;
         }
-        let (back, has_missed) = (self.jobs[i].due(now, &self.settings), self.jobs[i].has_missed(now));
+        let (back, after) = (self.jobs[i].due(now, &self.settings), self.due_after(i, now));
+        let has_missed = self.jobs[i].has_missed(now);
         let counts_from = |due| has_missed || self.jobs[i].every.is_none_or(|(_, anchor)| anchor == due);
         if due.is_none_or(|due| due == back && counts_from(due)) && priority.is_none_or(|p| p == self.jobs[i].priority)
         {
@@ -832,7 +1059,7 @@ impl Model {
             job.moved = now;
             self.wait(i, now, due);
         } else if job.place == Where::Claimed {
-            self.wait(i, now, back);
+            self.wait(i, now, after);
         }
         true
     }
@@ -870,6 +1097,9 @@ impl Model {
         let job = &mut self.jobs[i];
         (job.attempts, job.token) = (0, 0);
         job.ttl = job.ttl.map(|(ttl, _)| (ttl, now + ttl));
+        if let Some((declared, is_timed)) = job.declared.take() {
+            self.become_declared(i, now, declared, is_timed, now);
+        }
         self.wait(i, now, now);
     }
 
@@ -889,6 +1119,7 @@ impl Model {
         let JobFilter { state, group } = which;
         let mut jobs: Vec<_> = self.jobs.iter().filter(|j| j.state(now, &self.settings) == state).cloned().collect();
         jobs.retain(|j| group.is_none_or(|group| j.group == group));
+        jobs.retain(|j| state == State::Dead || j.every.is_none());
         jobs.sort_by_key(|j| (j.due(now, &self.settings), j.priority, j.seq));
         if let Some(older) = older {
             jobs.retain(|j| j.since(now, &self.settings) + older <= now);
@@ -928,7 +1159,7 @@ impl Model {
             let is_back = job.place == Where::Claimed && !job.spent() && job.state(now, &self.settings) == State::Ready;
             if is_back && settings.backoffs() != self.settings.backoffs() {
                 let back = job.due(now, &self.settings);
-                self.leave(i, now);
+                self.pass(i, now);
                 self.wait(i, now, back);
             }
         }

@@ -47,6 +47,10 @@ enum Op {
         token: usize,
         lease: u64,
     },
+    Progress {
+        token: usize,
+        text: &'static str,
+    },
     Cancel {
         id: u8,
     },
@@ -91,6 +95,10 @@ enum Same {
     Keep,
     Replace,
     Again,
+    /// DECLARE, with AT or DELAY or without.
+    Declare {
+        is_timed: bool,
+    },
 }
 
 fn option<T: std::fmt::Debug + Clone>(some: impl Strategy<Value = T>) -> impl Strategy<Value = Option<T>> {
@@ -168,7 +176,8 @@ fn op(groups: Groups) -> impl Strategy<Value = Op> {
         option(0u32..4),
         prop_oneof![3 => Just(None), 1 => (1u64..25).prop_map(Some)],
         prop_oneof![3 => Just(None), 1 => (1u64..60).prop_map(Some)],
-        prop_oneof![2 => Just(Same::Keep), 1 => Just(Same::Replace), 2 => Just(Same::Again)],
+        prop_oneof![2 => Just(Same::Keep), 1 => Just(Same::Replace), 2 => Just(Same::Again),
+            2 => any::<bool>().prop_map(|is_timed| Same::Declare { is_timed })],
         group,
     );
     prop_oneof![
@@ -182,6 +191,7 @@ fn op(groups: Groups) -> impl Strategy<Value = Op> {
         1 => (token(), prop::bool::weighted(0.2), words())
             .prop_map(|(token, is_free, error)| Op::NackDead { token, is_free, error }),
         2 => (token(), lease()).prop_map(|(token, lease)| Op::Extend { token, lease }),
+        2 => (token(), words()).prop_map(|(token, text)| Op::Progress { token, text }),
         2 => id().prop_map(|id| Op::Cancel { id }),
         2 => (id(), option(delay()), option(-3i32..3))
             .prop_map(|(id, delay, priority)| Op::Reschedule { id, delay, priority }),
@@ -279,6 +289,22 @@ impl Run {
                     again: *same == Same::Again && id.is_some(),
                     group: group.as_bytes(),
                 };
+                if let (Same::Declare { is_timed }, Some(id), Some(_)) = (same, &id, every) {
+                    let push = Push { due: if *is_timed { push.due } else { now }, ..push };
+                    let before = encoded(&pair.primary);
+                    let reply = model.declare(now, &push, *is_timed);
+                    let found = pair.drop_if_expired(now, &push);
+                    let found = found.and_then(|()| pair.primary.declare(now, &push, *is_timed));
+                    assert_eq!(found.as_ref().map(|_| ()).map_err(|_| ()), reply);
+                    if let Ok(effect) = found {
+                        let is_changed = effect.is_some();
+                        assert!(effect.is_none_or(|effect| pair.replica.apply(&effect)));
+                        let repeated = pair.primary.declare(now, &push, *is_timed).expect("it is there");
+                        assert_eq!(repeated, None, "the second declaration of {id:?} changes nothing");
+                        assert!(!is_changed || encoded(&pair.primary) != before, "what is replicated is a change");
+                    }
+                    return;
+                }
                 match model.push(now, &push) {
                     Ok(reply) => assert_eq!(pair.push(now, &push), reply),
                     Err(()) => {
@@ -336,6 +362,13 @@ impl Run {
                 let reply = model.extend(now, id.as_bytes(), token, now + lease);
                 assert_eq!(pair.extend(now, &id, token, now + lease), reply);
             }
+            Op::Progress { token, text } => {
+                let (id, token) = held(token);
+                let reply = model.progress(now, id.as_bytes(), token, text.as_bytes());
+                let effect = pair.primary.progress(now, id.as_bytes(), token, text.as_bytes());
+                assert_eq!(effect.is_some(), reply);
+                assert!(effect.flatten().is_none_or(|effect| pair.replica.apply(&effect)));
+            }
             Op::Cancel { id } => {
                 let id = id.to_string();
                 let reply = model.cancel(now, id.as_bytes());
@@ -386,7 +419,7 @@ impl Run {
                 let replica = &mut pair.replica;
                 pair.primary.drop_expired(now, 100, |effect| {
                     assert!(replica.apply(effect));
-                    model.expire(now, effect.id().expect("a job"));
+                    model.keep_up(now, effect.id().expect("a job"));
                 });
                 assert!(!model.has_overdue(now));
             }
@@ -499,7 +532,9 @@ fn same(queue: &Queue, job: Record<'_>, expected: &ModelJob, now: u64, settings:
     assert_eq!(job.extras.worker, expected.worker);
     assert_eq!(job.extras.error, expected.error);
     assert_eq!(job.group, expected.group);
-    assert_eq!(queue.again(job.id), expected.next.as_ref().map(|next| next.payload.as_slice()));
+    assert_eq!((job.extras.progress, job.extras.progressed), (&*expected.progress, expected.progressed));
+    let waiting = expected.next.as_ref().or(expected.declared.as_ref().map(|(declared, _)| declared));
+    assert_eq!(queue.again(job.id), waiting.map(|next| next.payload.as_slice()));
     assert_eq!(job.ttl.map(|it| it.ttl), expected.ttl.map(|(ttl, _)| ttl));
     let expires = job.ttl.map(|it| it.expires).filter(|&expires| expires != 0);
     assert_eq!(expires, expected.expires(now, settings).filter(|_| job.state != State::Dead));

@@ -1,0 +1,252 @@
+//! DECLARE: makes a recurring job what the push says, however often a program says it.
+//!
+//! If the job waits, the declaration changes it at once. If the job is claimed, the declaration waits until the claim
+//! ends, and the run goes on undisturbed. ACK and NACK carry it out. If the lease expires, a claim or the upkeep does so
+//! ([`JobChange::Follow`](super::JobChange::Follow)). So a waiting declaration belongs to a job with a lease.
+//!
+//! A job that waits for an occurrence is *ahead* of its run. Any other waiting job is in a run: it is ready, or waits for
+//! another attempt. Only a change of the period moves a job, and only a job that is ahead of its run.
+
+use super::effect::{Change, Effect};
+use super::followers::Follower;
+use super::job::{NewJob, Recurrence, Timing, Ttl};
+use super::node::{State, TreeId};
+use super::{Full, MAX_NOW, Millis, Push, Queue};
+
+/// A declaration that waits until a claim ends.
+#[derive(Clone, Debug)]
+pub(super) struct Declaration {
+    pub push: Follower,
+    /// Whether the push has AT or DELAY. If so, a new period counts from that time.
+    pub is_timed: bool,
+}
+
+impl Declaration {
+    fn of(new: &NewJob<'_>, is_timed: bool) -> Declaration {
+        Declaration { push: Follower::of(new), is_timed }
+    }
+
+    /// Returns the first occurrence after `after`. `old` is the recurrence of the job before the declaration.
+    fn next_occurrence(&self, old: Option<Recurrence>, after: Millis) -> Millis {
+        let NewJob { every, due, .. } = self.push.job(b"");
+        let period = every.unwrap_or(1);
+        match old {
+            Some(old) if old.period == period || !self.is_timed => Recurrence { period, ..old }.next(after),
+            _ => first_from(due, period, after),
+        }
+    }
+}
+
+/// Returns the first time after `after` that is a whole number of periods after `start`.
+fn first_from(start: Millis, period: Millis, after: Millis) -> Millis {
+    if start > after { start } else { Recurrence { period, anchor: start }.next(after) }
+}
+
+/// Whether two pushes ask for the same job. Ignores when it is due.
+fn are_alike(one: &NewJob<'_>, other: &NewJob<'_>) -> bool {
+    NewJob { id: b"", due: 0, ..*one } == NewJob { id: b"", due: 0, ..*other }
+}
+
+impl Queue {
+    /// Declares a recurring job: `push` must have an ID and EVERY. `is_timed`: the push has AT or DELAY. Returns `None`
+    /// if the job is so already. Call [`drop_if_expired`](Self::drop_if_expired) first. O(log n).
+    ///
+    /// # Errors
+    ///
+    /// [`Full`] if the declaration would add a job, and the queue would have more jobs than MAXLEN allows.
+    pub fn declare<'a>(&mut self, now: Millis, push: &Push<'a>, is_timed: bool) -> Result<Option<Effect<'a>>, Full> {
+        let at = now.min(MAX_NOW);
+        let job = self.new_job(push);
+        let same = self.slot_of(job.id);
+        let grows = same.is_none_or(|slot| self.state_of(slot, at) == State::Dead && !self.has_follower(slot));
+        if !self.has_push_numbers() || grows && (self.room(at) == 0 || !self.has_room()) {
+            return Err(Full);
+        }
+        if same.is_some_and(|slot| self.is_declared(slot, at, &job, is_timed)) {
+            return Ok(None);
+        }
+        self.add_declared(at, &job, is_timed, same);
+        Ok(Some(Effect { at, change: Change::Declare { job, is_timed } }))
+    }
+
+    /// Whether a declaration would change nothing.
+    fn is_declared(&self, slot: u32, at: Millis, new: &NewJob<'_>, is_timed: bool) -> bool {
+        let (job, state) = (&self.jobs[slot], self.state_of(slot, at));
+        if state == State::Dead {
+            return false;
+        }
+        if let Some(Declaration { push, is_timed: was_timed }) = self.declarations.get(&job.node.seq) {
+            let waiting = push.job(b"");
+            let counts_alike = is_timed == *was_timed && (!is_timed || waiting.due == new.due);
+            let has_period = job.recurrence().is_some_and(|old| Some(old.period) == new.every);
+            return are_alike(&waiting, new) && (has_period || counts_alike);
+        }
+        if let Some(follower) = self.follower(job) {
+            return state == State::Claimed && job.recurrence().is_none() && are_alike(&follower, new);
+        }
+        let record = self.record(job);
+        let present = NewJob {
+            id: b"",
+            payload: record.payload,
+            group: record.group,
+            due: 0,
+            priority: record.priority,
+            max_attempts: record.max_attempts,
+            every: record.recurrence.map(|it| it.period),
+            ttl: record.ttl.map(|it| it.ttl),
+        };
+        are_alike(&present, new)
+    }
+
+    /// Carries out a push with DECLARE. `same` is the slot of the job with this ID.
+    pub(super) fn add_declared(&mut self, at: Millis, new: &NewJob<'_>, is_timed: bool, same: Option<u32>) {
+        match same.map(|slot| (slot, self.state_of(slot, at))) {
+            Some((slot, State::Claimed)) => self.declare_behind(slot, new, is_timed),
+            Some((slot, State::Ready | State::Delayed)) => self.redeclare(slot, at, new, is_timed),
+            _ => self.add_job(at, new, None, false, same),
+        }
+    }
+
+    /// Makes a declaration wait until a claim ends. If another one waits, replaces it.
+    pub(super) fn declare_behind(&mut self, slot: u32, new: &NewJob<'_>, is_timed: bool) {
+        if let Some(follower) = self.take_follower(slot)
+            && self.jobs[slot].recurrence().is_none()
+        {
+            // The job that waits behind this one (AGAIN) keeps its due time, as a waiting job does.
+            let due = follower.job(b"").due;
+            return self.follow(slot, &NewJob { due, ..*new });
+        }
+        self.take_declaration(slot);
+        self.unlink_expiry(slot);
+        let declaration = Declaration::of(new, is_timed);
+        self.owned_bytes += declaration.push.owned_bytes();
+        self.declarations.insert(self.jobs[slot].node.seq, declaration);
+        self.link_expiry(slot);
+    }
+
+    /// Changes a waiting job at once. If a push with AGAIN waits behind it, that push is done, because the job will run.
+    fn redeclare(&mut self, slot: u32, at: Millis, new: &NewJob<'_>, is_timed: bool) {
+        if self.jobs[slot].is_lease_expired(at) {
+            self.change_waiting(slot, at, None, |_, _| {});
+        }
+        let (declaration, period) = (Declaration::of(new, is_timed), new.every.unwrap_or(1));
+        let (job, is_ready) = (&self.jobs[slot], self.state_of(slot, at) == State::Ready);
+        // If the clock stepped back, a ready job can have a due time in the future. It must stay ready.
+        let due = if is_ready { job.node.time.min(at) } else { job.node.time };
+        let old = job.recurrence();
+        if old.is_some_and(|old| old.period == period) {
+            let gets_attempt = new.max_attempts > 0 && job.attempts >= new.max_attempts;
+            return self.change_waiting(slot, at, gets_attempt.then_some(due), |queue, due| {
+                queue.drop_follower(slot);
+                queue.carry_out_declaration(slot, at, &declaration, due);
+            });
+        }
+        let is_ahead = !is_ready && job.attempts == 0 && old.is_none_or(|old| old.anchor == due);
+        let last = old.and_then(|old| old.anchor.checked_sub(old.period)).filter(|&last| last <= at);
+        let moved = match last {
+            _ if is_timed => Some(first_from(new.due, period, at)),
+            Some(last) => Some(Recurrence { period, anchor: last }.next(at)),
+            None => None,
+        };
+        let due = moved.filter(|_| is_ahead).unwrap_or(due);
+        self.change_waiting(slot, at, Some(due), |queue, due| {
+            queue.drop_follower(slot);
+            queue.carry_out_declaration(slot, at, &declaration, due);
+            if is_ahead {
+                queue.anchor(slot, due);
+            }
+        });
+    }
+
+    /// Makes a job what a declaration says. The job must be in no tree. `due` is its due time. The time from which the
+    /// occurrences count changes only with the period. If the job has used up the new MAXATTEMPTS, it gets one more
+    /// attempt, because a waiting job must have one.
+    pub(super) fn carry_out_declaration(&mut self, slot: u32, at: Millis, declaration: &Declaration, due: Millis) {
+        let new = declaration.push.job(b"");
+        let period = new.every.unwrap_or(1);
+        let job = &self.jobs[slot];
+        let anchor = match job.recurrence() {
+            Some(old) if old.period == period || !declaration.is_timed => old.anchor,
+            // The next occurrence after the present run is then the first one from `new.due` on.
+            _ if declaration.is_timed => new.due.checked_sub(period).unwrap_or(new.due),
+            _ => due,
+        };
+        let ttl = new.ttl.map(|ttl| job.ttl().filter(|old| old.ttl == ttl).unwrap_or(Ttl::from(due, ttl)));
+        let is_moved = self.group_name(job) != new.group;
+        self.owned_bytes -= job.owned_bytes();
+        if is_moved {
+            self.leave_group(slot);
+            self.update_idle_rate(new.group, at);
+            self.jobs[slot].set_grouped(!new.group.is_empty());
+        }
+        let job = &mut self.jobs[slot];
+        job.set_payload(new.payload);
+        job.node.priority = new.priority;
+        job.max_attempts = new.max_attempts;
+        if job.exhausted() {
+            job.attempts = job.max_attempts - 1;
+        }
+        job.timing = Timing::boxed(Some(Recurrence { period, anchor }), ttl);
+        self.owned_bytes += job.owned_bytes();
+        if is_moved {
+            self.join_group(slot, new.group);
+        }
+    }
+
+    /// Returns the first occurrence of a job after `after`. If a declaration waits behind the job, it decides. Returns
+    /// `None` if the job is not recurring, and will not be.
+    pub(super) fn next_occurrence(&self, slot: u32, after: Millis) -> Option<Millis> {
+        let job = &self.jobs[slot];
+        match self.declarations.get(&job.node.seq) {
+            Some(declaration) => Some(declaration.next_occurrence(job.recurrence(), after)),
+            None => job.recurrence().map(|recurrence| recurrence.next(after)),
+        }
+    }
+
+    /// Returns the due time that a waiting job has after its expired lease is settled.
+    pub(super) fn due_after_lease(&self, slot: u32, at: Millis) -> Millis {
+        let job = &self.jobs[slot];
+        let declared = job.has_missed(at) && self.has_declaration(slot);
+        let next = if declared { self.next_occurrence(slot, job.node.time) } else { None };
+        next.unwrap_or_else(|| self.due_of(slot, at))
+    }
+
+    pub(super) fn declaration<'a>(&'a self, id: &'a [u8], slot: u32) -> Option<(NewJob<'a>, bool)> {
+        let declaration = self.declarations.get(&self.jobs[slot].node.seq)?;
+        Some((declaration.push.job(id), declaration.is_timed))
+    }
+
+    pub(super) fn has_declaration(&self, slot: u32) -> bool {
+        self.declarations.contains_key(&self.jobs[slot].node.seq)
+    }
+
+    /// Removes and returns the declaration that waits behind a job. The job must be in a tree.
+    pub(super) fn take_declaration(&mut self, slot: u32) -> Option<Declaration> {
+        if !self.has_declaration(slot) {
+            return None;
+        }
+        self.unlink_expiry(slot);
+        let declaration = self.drop_declaration(slot);
+        self.link_expiry(slot);
+        declaration
+    }
+
+    /// Removes and returns the declaration that waits behind a job. The job must be in no tree.
+    pub(super) fn drop_declaration(&mut self, slot: u32) -> Option<Declaration> {
+        let declaration = self.declarations.remove(&self.jobs[slot].node.seq)?;
+        self.owned_bytes -= declaration.push.owned_bytes();
+        Some(declaration)
+    }
+
+    /// Restores the declaration that waits behind the job with the same ID. Returns false, and does nothing, if there is
+    /// no such job or no declaration can wait behind it.
+    pub(super) fn restore_declaration(&mut self, new: &NewJob<'_>, is_timed: bool) -> bool {
+        let can_wait = |slot: u32| {
+            let has_lease = TreeId::OF_LEASES.contains(&self.jobs[slot].node.tree);
+            has_lease && !self.has_follower(slot) && !self.has_declaration(slot)
+        };
+        let fits = new.possible() && new.every.is_some();
+        let slot = self.slot_of(new.id).filter(|&slot| fits && can_wait(slot));
+        slot.inspect(|&slot| self.declare_behind(slot, new, is_timed)).is_some()
+    }
+}
