@@ -105,6 +105,24 @@ fn a_push_that_waits_behind_a_claim_and_the_end_of_a_job_are_shown() {
 }
 
 #[test]
+fn the_progress_of_a_job_is_shown_while_it_runs_and_after_it_failed() {
+    let server = Server::start();
+    let mut c = server.client();
+    c.run("ZQ.PUSH imports payload ID a");
+    let token = c.claim("ZQ.CLAIM 1 imports LEASE 1h AS ann");
+    let ui = ui(&server, &[]);
+    cmd!(c, "ZQ.PROGRESS", "imports", "a", token, "<b>page 7 of 12");
+    let list = rows(&ui.get("/queue?key=imports&tab=claimed").1, "jobs");
+    assert!(list[0].contains("|ann|&lt;b&gt;page 7 of 12|"), "{list:?}");
+    let page = ui.get("/job?key=imports&id=a").1;
+    assert!(page.contains("<pre>&lt;b&gt;page 7 of 12</pre>") && page.contains("Last progress"), "{page}");
+    cmd!(c, "ZQ.PROGRESS", "imports", "a", token, "page 8");
+    cmd!(c, "ZQ.NACK", "imports", "a", token, "DEAD", "ERROR", "broken");
+    let page = ui.get("/job?key=imports&id=a").1;
+    assert!(page.contains("<pre>page 8</pre>") && page.contains("broken</pre>"), "{page}");
+}
+
+#[test]
 fn the_past_of_a_job_is_told_as_far_as_it_is_kept() {
     let server = Server::start();
     let mut c = server.client();

@@ -30,7 +30,7 @@ pub async fn show(app: &App, key: &[u8], queue: &Queue, now_ms: u64) -> RedisRes
     Ok(html! {
         div #task data-live { @if let Some(task) = &task { (progress(app, key, task)) } }
         div #errors data-live {
-            @if let Some(read) = view.reading { p.quiet { "Read " (grouped(read)) " of " (grouped(queue.dead)) " dead letters." } }
+            @if let Some(read) = view.reading { p.quiet { "Read " (grouped(read.min(queue.dead))) " of " (grouped(queue.dead)) " dead letters." } }
             @if view.is_part { p.quiet { "There are more dead letters than are counted: only the oldest." } }
             @if view.kinds.is_empty() && view.others == 0 { @if view.reading.is_none() { p.quiet { "No dead job." } } } @else {
                 div.scroll tabindex="0" { table {
