@@ -88,7 +88,7 @@ bench-clients: need build
 test-matrix: need-build
 	scripts/matrix.sh "$(TARGET_DIR)/servers"
 
-## make test-versions  the last release's module beside this one: replicas, failovers, files and MIGRATE (VERSIONS=upgrade: from the release to this one only; VERSIONS=back)
+## make test-versions  this module together with the last release's: replicas, failovers, files and MIGRATE (VERSIONS=upgrade: from the release to this one only; VERSIONS=back)
 test-versions: need
 	CARGO="$(CARGO)" scripts/test-versions.sh "$(TARGET_DIR)/releases" $(VERSIONS)
 

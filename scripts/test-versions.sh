@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds the module of the last release, and tests it beside the module of this source (tests/data/releases/beside).
+# Builds the module of the last release, and tests it together with the module of this source
+# (tests/data/releases/versions).
 # `make test-versions` calls this.
 #
 #     scripts/test-versions.sh <folder> [upgrade|back]
@@ -26,4 +27,4 @@ source=$(cd "$source" && pwd)
 cargo=${CARGO:-cargo}
 CARGO_TARGET_DIR=$source/target "$cargo" build --locked --lib --manifest-path "$source/Cargo.toml"
 export ZEITSET_RELEASE=$source/target/debug/libzeitset.so
-exec "$cargo" test --locked --test integration -- --ignored "data::releases::beside::${2:-}"
+exec "$cargo" test --locked --test integration -- --ignored "data::releases::versions::${2:-}"

@@ -15,11 +15,11 @@
 //! some times in the files have passed: members and leases have expired. All other times are in the year 2100 or
 //! later. So no answer depends on the time of the test.
 
-mod beside;
 mod effects;
 mod history;
 mod making;
 mod questions;
+mod versions;
 
 pub use making::aof;
 use questions::assert_answers;

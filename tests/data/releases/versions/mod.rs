@@ -1,4 +1,4 @@
-//! Two versions beside each other: a build of an earlier release, which `ZEITSET_RELEASE` names, and the module under
+//! Two versions together: a build of an earlier release, which `ZEITSET_RELEASE` names, and the module under
 //! test. `make test-versions` builds the earlier release and runs these tests.
 //!
 //! [`upgrade`] goes from the earlier release to the module under test, [`back`] the other way. docs/upgrading.md says
