@@ -26,18 +26,19 @@
 //! | 15 | `EXPIRE` | s id, ? due (of the next occurrence) |
 //! | 16 | `FOLLOW` | s id |
 //! | 17 | `FOLLOWER` | new job |
-//! | 18 | `JOB` | s id, s payload, b state, n time, n priority, n push number, the fields [`Record::FIELDS`], s worker, s error, s group, s progress, n progress time |
+//! | 18 | `JOB` | s id, s payload, b state, n time, n priority, n push number, the fields [`Record::FIELDS`], s worker, s error, s group |
 //! | 19 | `UNITS` | group, n back at, n units |
 //! | 20 | `TURN` | s group |
 //! | 21 | `TOTALS` | n last token, n n last ID, n next push number, the fields [`Counters::FIELDS`] |
 //! | 22 | `DECLARE` | b: 1 the push has AT or DELAY; new job |
 //! | 23 | `DECLARATION` | b: 1 the push has AT or DELAY; new job |
 //! | 24 | `PROGRESS` | s id, s text |
+//! | 25 | `PROGRESSED` | s id, s text, n time |
 //!
 //! A new job is: s id, s payload, n due, n priority, n attempts, ? every, s group, ? ttl. A priority is zigzag. An
 //! attempt is 0 if it counts, 1 if not, and 2 if the job waits for its next occurrence. A group that may be absent has
 //! a byte before it: 1, or 0 alone. Fields are a bit mask, and the numbers whose bits are set, as in the stored form.
-//! Only rewritten AOF files contain `FOLLOWER`, `JOB`, `UNITS`, `TURN`, `TOTALS` and `DECLARATION`.
+//! Only rewritten AOF files contain `FOLLOWER`, `JOB`, `UNITS`, `TURN`, `TOTALS`, `DECLARATION` and `PROGRESSED`.
 
 use crate::base::packed::{Packer, Unpacker, Unreadable, codes, unzigzag, zigzag};
 use crate::base::stream::DecodeError;
@@ -79,6 +80,7 @@ codes! {
     DECLARE = 22,
     DECLARATION = 23,
     PROGRESS = 24,
+    PROGRESSED = 25,
 }
 
 /// The flags of `PUSH`.
@@ -114,6 +116,7 @@ fn code_of(change: &Change<'_>) -> (u8, Option<&'static CStr>) {
         Change::RestoreJob(_) => (JOB, None),
         Change::RestoreFollower(_) => (FOLLOWER, None),
         Change::RestoreDeclaration { .. } => (DECLARATION, None),
+        Change::RestoreProgress { .. } => (PROGRESSED, None),
         Change::RestoreUnits { .. } => (UNITS, None),
         Change::RestoreTurn { .. } => (TURN, None),
         Change::RestoreTotals(_) => (TOTALS, None),
@@ -179,6 +182,9 @@ fn write(change: &Change<'_>, to: &mut Packer) {
         Change::Configure(settings) => field::write_fields(Settings::FIELDS, &settings, to),
         Change::RestoreJob(job) => write_job(&job, to),
         Change::RestoreFollower(job) => write_new_job(&job, to),
+        Change::RestoreProgress { id, text, at } => {
+            to.text(id).text(text).number(at);
+        }
         Change::RestoreUnits { group, taken: Taken { back_at, units } } => {
             write_group(group, to);
             to.number(back_at).number(units);
@@ -216,11 +222,11 @@ fn write_new_job(job: &NewJob<'_>, to: &mut Packer) {
 }
 
 fn write_job(job: &Record<'_>, to: &mut Packer) {
-    let Extras { worker, error, progress, progressed, .. } = job.extras;
+    let Extras { worker, error, .. } = job.extras;
     to.text(job.id).text(job.payload).byte(job.state as u8);
     to.number(job.time).number(zigzag(job.priority.into())).number(job.seq);
     field::write_changed(&Record::FIELDS, job, &job.bare(), to);
-    to.text(worker).text(error).text(job.group).text(progress).number(progressed);
+    to.text(worker).text(error).text(job.group);
 }
 
 fn write_group(group: Option<&[u8]>, to: &mut Packer) {
@@ -248,6 +254,7 @@ fn read<'a>(code: u8, from: &mut Unpacker<'a>) -> Result<Change<'a>, DecodeError
         }
         DECLARE => Change::Declare { is_timed: from.flag()?, job: read_new_job(from)? },
         DECLARATION => Change::RestoreDeclaration { is_timed: from.flag()?, job: read_new_job(from)? },
+        PROGRESSED => Change::RestoreProgress { id: from.text()?, text: from.text()?, at: from.number()? },
         SETTLE => Change::SettleRates,
         REDRIVE => Change::Redrive { count: from.number()?, group: read_group(from)? },
         HOLD => Change::Hold { group: from.text()?, until: from.number()? },
@@ -312,7 +319,6 @@ fn read_job<'a>(from: &mut Unpacker<'a>) -> Result<Record<'a>, DecodeError> {
     let mut job = Record::new(id, payload, state, time, priority, seq).bare();
     field::read_changed(&Record::FIELDS, &mut job, from)?;
     (job.extras.worker, job.extras.error, job.group) = (from.text()?, from.text()?, from.text()?);
-    (job.extras.progress, job.extras.progressed) = (from.text()?, from.number()?);
     Ok(job)
 }
 

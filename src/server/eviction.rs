@@ -25,8 +25,10 @@ pub fn on_server(ctx: &mut Context, event: ServerEvent<'_>) {
     }
     if let Some(policy) = policy(ctx).filter(|policy| policy.starts_with("allkeys-")) {
         WARNED.store(true, Relaxed);
-        let line = "zeitset: under maxmemory-policy {}, the server may evict whole queues and leaderboards; use noeviction or volatile-*";
-        ctx.log(c"warning", &line.replace("{}", &policy));
+        ctx.log(
+            c"warning",
+            &format!("zeitset: maxmemory-policy {policy}: the server may evict whole queues and leaderboards"),
+        );
     }
 }
 

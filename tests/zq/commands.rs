@@ -69,7 +69,7 @@ fn get_and_stats_are_maps() {
     let resp3 = "{'state': 'ready' 'payload': 'hello' 'priority': -3 'attempts': 0 'max_attempts': 4 'due_ms': 7000 \
                  'every_ms': 3600000 'ttl_ms': nil 'expires_ms': nil 'token': nil 'created_ms': 5 'claimed_ms': nil 'failed_ms': nil 'progress_ms': nil 'worker': nil 'error': nil 'progress': nil 'group': nil 'again_payload': nil}";
     let resp2 = "['state' 'ready' 'payload' 'hello' 'priority' -3 'attempts' 0 'max_attempts' 4 'due_ms' 7000 \
-                 'every_ms' 3600000 'ttl_ms' nil 'expires_ms' nil 'token' nil 'created_ms' 5 'claimed_ms' nil 'failed_ms' nil 'worker' nil 'error' nil 'group' nil 'again_payload' nil]";
+                 'every_ms' 3600000 'ttl_ms' nil 'expires_ms' nil 'token' nil 'created_ms' 5 'claimed_ms' nil 'failed_ms' nil 'progress_ms' nil 'worker' nil 'error' nil 'progress' nil 'group' nil 'again_payload' nil]";
     c3.script(&[("ZQ.GET q a", resp3), ("ZQ.GET q b", "nil"), ("ZQ.GET none a", "nil")]);
     c.script(&[("ZQ.GET q a", resp2), ("ZQ.GET q b", "nil"), ("ZQ.GET none a", "nil")]);
     let settings = "'max_attempts': 0 'backoff_base_ms': 0 'backoff_max_ms': 0 'aging_ms': 0 'maxlen': 0 'concurrency': 0 \

@@ -102,7 +102,8 @@ fn clean_leaves_jobs_that_became_delayed_just_now() {
     world.c.run("DEBUG RELOAD");
     world.c.script(&[("ZQ.CLEAN q DELAYED OLDER 1h", "0"), ("ZQ.CLEAN q READY OLDER 1h", "0")]);
     world.advance(3601);
-    world.c.script(&[("ZQ.CLEAN q DELAYED OLDER 1h", "3"), ("ZQ.CLEAN q READY OLDER 1h", "1")]);
+    world.c.script(&[("ZQ.CLEAN q DELAYED OLDER 1h", "2"), ("ZQ.CLEAN q READY OLDER 1h", "1")]);
+    world.c.script(&[("ZQ.CLEAN q DELAYED", "0"), ("ZQ.CANCEL q cron", "1")]);
     assert_agree(&world.server, &[&world.replica]);
 }
 

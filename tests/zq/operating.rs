@@ -19,7 +19,10 @@ fn a_dead_letter_tells_who_had_it_when_and_why_it_died() {
     push_dead(&mut c, &["a"]);
     assert_eq!(c.text_field("ZQ.GET q a", "worker"), "w1");
     let reply = c.reply("ZQ.GET q a");
-    assert!(reply.ends_with("'worker' 'w1' 'error' 'it-was-a' 'group' nil 'again_payload' nil]"), "{reply}");
+    assert!(
+        reply.ends_with("'worker' 'w1' 'error' 'it-was-a' 'progress' nil 'group' nil 'again_payload' nil]"),
+        "{reply}"
+    );
     let times = ["created_ms", "claimed_ms", "failed_ms", "due_ms"];
     let [created, claimed, failed, due] = times.map(|name| c.field("ZQ.GET q a", name));
     assert!(created <= claimed && claimed <= failed && failed == due, "{reply}");
@@ -27,7 +30,10 @@ fn a_dead_letter_tells_who_had_it_when_and_why_it_died() {
     c.script(&[("ZQ.REDRIVE q ID a", "1")]);
     c.run("ZQ.CLAIM 1 q LEASE 1m");
     let reply = c.reply("ZQ.GET q a");
-    assert!(reply.ends_with("'worker' nil 'error' 'it-was-a' 'group' nil 'again_payload' nil]"), "{reply}");
+    assert!(
+        reply.ends_with("'worker' nil 'error' 'it-was-a' 'progress' nil 'group' nil 'again_payload' nil]"),
+        "{reply}"
+    );
     c.run("DEBUG RELOAD");
     assert_eq!(c.reply("ZQ.GET q a"), reply, "it is saved and loaded");
 }

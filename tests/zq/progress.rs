@@ -34,7 +34,7 @@ fn progress_is_shown_replicated_and_bounded() {
 fn an_error_is_not_cut_inside_a_character() {
     let (_server, mut c) = testkit::start();
     // The last bytes of the text, and how many of them fit.
-    for (end, kept) in [("€€", 0), ("x€", 1), ("xy€", 2), ("xyz", 3), ("é€", 2), ("\u{1f600}", 0), ("xé", 3)]
+    for (end, kept) in [("€€", 3), ("x€", 1), ("xy€", 2), ("xyz", 3), ("é€", 2), ("\u{1f600}", 0), ("xé", 3)]
     {
         let text = format!("{}{end}", "e".repeat(1021));
         c.run("DEL q");

@@ -451,6 +451,12 @@ impl<C, T> Push<'_, C, T> {
     pub fn again(self) -> Self {
         self.change(Call::again)
     }
+
+    /// With `id` and `every`: the recurring job of this ID becomes what this push says, and keeps its due time. If a
+    /// worker holds the job, that run goes on, and the change takes effect when it ends.
+    pub fn declare(self) -> Self {
+        self.change(Call::declare)
+    }
 }
 
 impl<C, T: Encode> Push<'_, C, T> {

@@ -154,7 +154,7 @@ impl Queue {
     }
 
     /// Restores the text of PROGRESS. Returns false, and does nothing, if a value is out of range.
-    fn restore_progress(&mut self, id: &[u8], progress: &[u8], progressed: Millis) -> bool {
+    pub(super) fn restore_progress(&mut self, id: &[u8], progress: &[u8], progressed: Millis) -> bool {
         let slot = self.slot_of(id).filter(|_| !progress.is_empty());
         let fits = Extras { progress, progressed, ..Extras::default() }.possible();
         slot.filter(|_| fits)
@@ -171,7 +171,9 @@ impl Queue {
             let follower = self.follower(&self.jobs[slot]).map(Change::RestoreFollower);
             let declared = self.declaration(record.id, slot);
             let declared = declared.map(|(job, is_timed)| Change::RestoreDeclaration { job, is_timed });
-            std::iter::once(Change::RestoreJob(record)).chain(follower).chain(declared)
+            let Extras { progress: text, progressed: at, .. } = record.extras;
+            let progress = (!text.is_empty()).then_some(Change::RestoreProgress { id: record.id, text, at });
+            std::iter::once(Change::RestoreJob(record)).chain(progress).chain(follower).chain(declared)
         });
         let rate = self.rate_log.entries().map(|&taken| Change::RestoreUnits { group: None, taken });
         let groups = self.turns().flat_map(|(name, units)| {

@@ -56,6 +56,8 @@ pub enum Change<'a> {
     RestoreFollower(NewJob<'a>),
     /// AOF rewriting: restores a declaration that waits behind the job with the same ID.
     RestoreDeclaration { job: NewJob<'a>, is_timed: bool },
+    /// AOF rewriting: restores the text of PROGRESS, and its time.
+    RestoreProgress { id: &'a [u8], text: &'a [u8], at: Millis },
     /// AOF rewriting: restores taken units of a group (GROUPRATE). If `group` is `None`, restores taken units of RATE.
     /// Units of RATE come after `Configure`, and units of groups after the jobs. The units of each group, and those of
     /// RATE, are in the order of `back_at`.
@@ -197,6 +199,7 @@ impl Queue {
             }
             Change::RestoreFollower(job) => return self.restore_follower(&job),
             Change::RestoreDeclaration { job, is_timed } => return self.restore_declaration(&job, is_timed),
+            Change::RestoreProgress { id, text, at } => return self.restore_progress(id, text, at),
             Change::RestoreUnits { group: None, taken } => {
                 return self.settings.rate.is_some() && self.rate_log.restore(taken);
             }

@@ -136,7 +136,7 @@ impl Queue {
     }
 
     fn expire(&mut self, slot: u32, at: Millis, sink: &mut impl FnMut(&Effect<'_>)) {
-        let again = self.jobs[slot].recurrence().and_then(|_| self.next_occurrence(slot, at));
-        self.carry_out(slot, at, JobChange::Expire { next_due: again }, sink);
+        let next_due = self.jobs[slot].recurrence().and_then(|_| self.next_occurrence(slot, at));
+        self.carry_out(slot, at, JobChange::Expire { next_due }, sink);
     }
 }

@@ -5,7 +5,7 @@ use crate::queues::model::{Extras, Recurrence, Ttl};
 use proptest::prelude::*;
 
 /// The number of kinds of changes.
-const KINDS: usize = 25;
+const KINDS: usize = 26;
 /// The first kinds, which Zeitset 0.3 has, too.
 pub const OLD_KINDS: usize = 22;
 
@@ -37,6 +37,7 @@ fn kind(change: &Change<'_>) -> usize {
         Change::RestoreFollower(_) => 21,
         Change::Declare { .. } => 22,
         Change::RestoreDeclaration { .. } => 23,
+        Change::RestoreProgress { .. } => 25,
         Change::Job { change: JobChange::Progress { .. }, .. } => 24,
     }
 }
@@ -124,8 +125,7 @@ impl Parts {
                     since: self.numbers[9],
                     worker,
                     error,
-                    progress,
-                    progressed: self.numbers[12],
+                    ..Extras::default()
                 },
             }),
             15 => Change::RestoreUnits { group: and.then_some(group), taken },
@@ -137,7 +137,8 @@ impl Parts {
             21 => Change::RestoreFollower(self.new_job()),
             22 => Change::Declare { job: self.new_job(), is_timed: yes },
             23 => Change::RestoreDeclaration { job: self.new_job(), is_timed: yes },
-            _ => of_job(JobChange::Progress { text: progress }),
+            24 => of_job(JobChange::Progress { text: progress }),
+            _ => Change::RestoreProgress { id, text: progress, at: first },
         }
     }
 

@@ -229,6 +229,7 @@ proptest! {
                 16 => of_job(JobChange::Follow),
                 20 => Change::Declare { job, is_timed: f % 2 == 0 },
                 21 => Change::Declare { job: NewJob { due: at, every: Some(1 + e % 50), ttl: None, ..job }, is_timed: f % 2 == 0 },
+                24 => Change::RestoreProgress { id, text: [b"", b"half" as &[u8], &[b'p'; 1025]][c as usize % 3], at: a },
                 22 => Change::RestoreDeclaration { job, is_timed: f % 2 == 0 },
                 23 => of_job(JobChange::Progress { text: [b"", b"half" as &[u8], &[b'p'; 1025]][c as usize % 3] }),
                 17 => Change::RestoreFollower(job),
