@@ -25,10 +25,8 @@ pub fn on_server(ctx: &mut Context, event: ServerEvent<'_>) {
     }
     if let Some(policy) = policy(ctx).filter(|policy| policy.starts_with("allkeys-")) {
         WARNED.store(true, Relaxed);
-        ctx.log(
-            c"warning",
-            &format!("zeitset: maxmemory-policy {policy}: the server may evict whole queues and leaderboards"),
-        );
+        let line = format!("zeitset: maxmemory-policy {policy}: the server may evict whole queues and leaderboards");
+        ctx.log(c"warning", &line);
     }
 }
 

@@ -52,7 +52,7 @@ fn logged() -> Vec<String> {
         ("base/stream.rs", &["write_str(", "write!(f, "]),
         ("queues/open.rs", &["log(c\"warning\", &format!("]),
         ("boards/open.rs", &["log(c\"warning\", &format!("]),
-        ("server/eviction.rs", &["&format!("]),
+        ("server/eviction.rs", &["let line = format!("]),
     ];
     let mut lines: Vec<_> = places.iter().flat_map(|(file, openings)| literals(file, openings)).collect();
     // The rest of this line is the panic message.

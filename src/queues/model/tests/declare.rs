@@ -121,7 +121,7 @@ fn a_retry_keeps_its_time_and_has_the_new_payload() {
 }
 
 #[test]
-fn a_claim_that_ends_by_its_lease_ends_with_the_declaration() {
+fn a_claim_whose_lease_expires_ends_with_the_declaration() {
     for by_upkeep in [true, false] {
         let mut pair = Pair::new();
         pair.declare(10, true, &Push { group: b"old", ..cron("a", 50) });
@@ -173,7 +173,7 @@ fn a_run_that_dies_is_not_repeated_and_cancel_ends_the_schedule() {
     pair.declare(1060, true, &cron("c", 50));
     assert!(pair.cancel(1070, "cron"));
     assert_eq!((pair.primary.len(), pair.ack(1070, "cron", token)), (0, false));
-    // A dead letter is pushed anew.
+    // A dead letter is pushed again.
     pair.declare(1080, true, &cron("d", 1080));
     let token = pair.take(1080, 1090, "cron");
     pair.nack(1085, "cron", token, Nack::Dead);
