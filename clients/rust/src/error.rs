@@ -3,59 +3,54 @@
 use redis::{ErrorKind, RedisError};
 use std::fmt;
 
-/// The code at the beginning of a server's error reply.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Code {
-    /// `ERR`: bad arguments, or an unknown command if the module is not loaded.
-    Err,
-    /// `WRONGTYPE`: the key holds another type.
-    WrongType,
-    /// `NOTEXPIRING`: the sorted set is no expiring set.
-    NotExpiring,
-    /// `NOTLIMIT`: the string is no limit, or a limit of another algorithm.
-    NotLimit,
-    /// `QUEUEFULL`: the queue holds MAXLEN jobs.
-    QueueFull,
-    /// `NOBOARD`: there is no such leaderboard.
-    NoBoard,
-    /// `BUSYKEY`: the key holds a leaderboard of another schema.
-    BusyKey,
-    /// `NOPERM`: the user has no permission.
-    NoPermission,
-    /// Any other code, for example `OOM`, `READONLY` or `LOADING`.
-    Other(String),
+/// Defines the codes: for each, the text of the server.
+macro_rules! codes {
+    ($($(#[$doc:meta])* $name:ident = $text:literal)*) => {
+        /// The code at the beginning of a server's error reply.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub enum Code {
+            $($(#[$doc])* $name,)*
+            /// Any other code, for example `OOM`, `READONLY` or `LOADING`.
+            Other(String),
+        }
+
+        impl Code {
+            fn of(code: &str) -> Self {
+                match code {
+                    $($text => Self::$name,)*
+                    other => Self::Other(other.to_owned()),
+                }
+            }
+
+            /// Returns the code as the server writes it.
+            pub fn as_str(&self) -> &str {
+                match self {
+                    $(Self::$name => $text,)*
+                    Self::Other(code) => code,
+                }
+            }
+        }
+    };
 }
 
-impl Code {
-    fn of(code: &str) -> Self {
-        match code {
-            "ERR" => Self::Err,
-            "WRONGTYPE" => Self::WrongType,
-            "NOTEXPIRING" => Self::NotExpiring,
-            "NOTLIMIT" => Self::NotLimit,
-            "QUEUEFULL" => Self::QueueFull,
-            "NOBOARD" => Self::NoBoard,
-            "BUSYKEY" => Self::BusyKey,
-            "NOPERM" => Self::NoPermission,
-            other => Self::Other(other.to_owned()),
-        }
-    }
-
-    /// Returns the code as the server writes it.
-    pub fn as_str(&self) -> &str {
-        match self {
-            Self::Err => "ERR",
-            Self::WrongType => "WRONGTYPE",
-            Self::NotExpiring => "NOTEXPIRING",
-            Self::NotLimit => "NOTLIMIT",
-            Self::QueueFull => "QUEUEFULL",
-            Self::NoBoard => "NOBOARD",
-            Self::BusyKey => "BUSYKEY",
-            Self::NoPermission => "NOPERM",
-            Self::Other(code) => code,
-        }
-    }
+codes! {
+    /// `ERR`: bad arguments, or an unknown command if the module is not loaded.
+    Err = "ERR"
+    /// `WRONGTYPE`: the key holds another type.
+    WrongType = "WRONGTYPE"
+    /// `NOTEXPIRING`: the sorted set is no expiring set.
+    NotExpiring = "NOTEXPIRING"
+    /// `NOTLIMIT`: the string is no limit, or a limit of another algorithm.
+    NotLimit = "NOTLIMIT"
+    /// `QUEUEFULL`: the queue holds MAXLEN jobs.
+    QueueFull = "QUEUEFULL"
+    /// `NOBOARD`: there is no such leaderboard.
+    NoBoard = "NOBOARD"
+    /// `BUSYKEY`: the key holds a leaderboard of another schema.
+    BusyKey = "BUSYKEY"
+    /// `NOPERM`: the user has no permission.
+    NoPermission = "NOPERM"
 }
 
 /// An error of this crate.

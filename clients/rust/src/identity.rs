@@ -56,7 +56,7 @@ mod tests {
     #[test]
     fn a_client_has_the_key_of_all_libraries() {
         let cases: Vec<serde_json::Value> =
-            serde_json::from_str(include_str!("../../identity-cases.json")).expect("the table of cases");
+            serde_json::from_str(include_str!("../cases/identity.json")).expect("the table of cases");
         assert!(cases.len() > 40);
         for case in cases {
             let number = |name: &str| case[name].as_u64().expect("a number");

@@ -24,6 +24,9 @@
 //!
 //! The examples of this documentation run if the environment variable `ZEITSET_URL` names a server with the module.
 
+#[macro_use]
+mod macros;
+
 #[cfg(feature = "queue")]
 mod codec;
 mod commands;

@@ -108,18 +108,24 @@ impl<C: ConnectionLike + Clone + Send + Sync, T: Encode + Decode> Queue<C, T> {
     }
 
     /// Returns one queue for each shard. If the queue has no shards, returns one queue.
+    ///
+    #[doc = example!(queue "for shard in queue.shards() {\n    println!(\"{}\", shard.name());\n}")]
     pub fn shards(&self) -> Vec<Self> {
         self.keys.iter().map(|key| Self::new(self.connection.clone(), key)).collect()
     }
 
     /// Adds a job: `queue.push(&payload).id("mail:1").delay("5m").await`. The result is the ID of the job. Without
     /// `replace` and `again`, it is None if the queue has a job of this ID.
+    ///
+    #[doc = example!(queue r#"let id = queue.push(&"hello".to_owned()).id("greeting").delay("5m").await?;"#)]
     pub fn push(&self, payload: &T) -> Push<'_, C, T> {
-        let (traceparent, timeout, id, group, options) = (None, None, None, None, Vec::new());
-        Push { queue: self, payload: payload.encode(), traceparent, timeout, id, group, options }
+        let (traceparent, timeout, id, group) = (None, None, None, None);
+        Push { queue: self, payload: payload.encode(), traceparent, timeout, id, group, options: Call::options() }
     }
 
     /// Adds several jobs together. Returns for each job what `push` returns.
+    ///
+    #[doc = example!(queue "let texts = [\"a\".to_owned(), \"b\".to_owned()];\nlet ids: Vec<Option<String>> = queue.push_many(texts.iter().map(|text| queue.push(text))).await?;")]
     pub async fn push_many<'a>(
         &self,
         jobs: impl IntoIterator<Item = Push<'a, C, T>>,
@@ -149,6 +155,8 @@ impl<C: ConnectionLike + Clone + Send + Sync, T: Encode + Decode> Queue<C, T> {
     }
 
     /// Removes jobs in any state. Returns how many.
+    ///
+    #[doc = example!(queue r#"let removed: u64 = queue.cancel(["a", "b"]).await?;"#)]
     pub async fn cancel(&self, ids: impl IntoIterator<Item = &str>) -> Result<u64, Error> {
         let ids: Vec<_> = ids.into_iter().collect();
         if let [key] = self.keys.as_slice() {
@@ -163,6 +171,8 @@ impl<C: ConnectionLike + Clone + Send + Sync, T: Encode + Decode> Queue<C, T> {
 
     /// Changes the due time or the priority of a waiting job: `queue.reschedule("mail:1", None, |call|
     /// call.delay("5m"))`. Returns false if the job is claimed, dead or missing.
+    ///
+    #[doc = example!(queue r#"let is_changed = queue.reschedule("greeting", None, |call| call.delay("1h")).await?;"#)]
     pub async fn reschedule<F>(&self, id: &str, group: Option<&str>, change: F) -> Result<bool, Error>
     where
         F: Fn(Call<zq::Reschedule, bool>) -> Call<zq::Reschedule, bool>,
@@ -171,12 +181,16 @@ impl<C: ConnectionLike + Clone + Send + Sync, T: Encode + Decode> Queue<C, T> {
     }
 
     /// Returns a job; None if it is not in the queue. `group` helps to find the job if the queue has shards.
+    ///
+    #[doc = example!(queue "if let Some(found) = queue.get(\"greeting\", None).await? {\n    println!(\"{} {:?}\", found.job.state, found.payload);\n}")]
     pub async fn get(&self, id: &str, group: Option<&str>) -> Result<Option<WithPayload<T, zq::Job>>, Error> {
         let found = self.find(id, group, |key| zq::get(key, id), Option::is_some).await?;
         Ok(found.map(|mut job| WithPayload { payload: payload(std::mem::take(&mut job.payload)), job }))
     }
 
     /// Returns the first jobs in a state: `READY`, `DELAYED`, `CLAIMED` or `DEAD`.
+    ///
+    #[doc = example!(queue "for listed in queue.peek(\"DELAYED\", 10).await? {\n    println!(\"{} {:?}\", listed.job.id, listed.payload);\n}")]
     pub async fn peek(&self, state: &str, count: u64) -> Result<Vec<WithPayload<T, zq::Listed>>, Error> {
         let mut jobs = Vec::new();
         for key in &self.keys {
@@ -192,23 +206,31 @@ impl<C: ConnectionLike + Clone + Send + Sync, T: Encode + Decode> Queue<C, T> {
     }
 
     /// Makes at most `count` dead letters ready again. Returns how many.
+    ///
+    #[doc = example!(queue r#"let ready: u64 = queue.redrive(Some(100)).await?;"#)]
     pub async fn redrive(&self, count: Option<u64>) -> Result<u64, Error> {
         self.each_until(count, |key, count| zq::redrive(key).count(count)).await
     }
 
     /// Makes the dead letter of this ID ready again. Returns whether there was one.
+    ///
+    #[doc = example!(queue r#"let was_dead: bool = queue.redrive_one("greeting", None).await?;"#)]
     pub async fn redrive_one(&self, id: &str, group: Option<&str>) -> Result<bool, Error> {
         Ok(self.find(id, group, |key| zq::redrive(key).ids(id), |count| *count > 0).await? > 0)
     }
 
     /// Removes up to `count` (default 1,000) jobs of a state (`READY`, `DELAYED` or `DEAD`), oldest first. Returns how
     /// many; 0 if none are left.
+    ///
+    #[doc = example!(queue r#"let removed: u64 = queue.clean("DEAD", None).await?;"#)]
     pub async fn clean(&self, state: &str, count: Option<u64>) -> Result<u64, Error> {
         self.each_until(count, |key, count| zq::clean(key, state).count(count)).await
     }
 
     /// Returns totals and settings; None if the queue does not exist. If the queue has shards, returns the sums of the
     /// totals, and the settings of the first shard.
+    ///
+    #[doc = example!(queue "if let Some(stats) = queue.stats().await? {\n    println!(\"{:?} jobs are ready\", stats.get(\"ready\"));\n}")]
     pub async fn stats(&self) -> Result<Option<zq::Fields>, Error> {
         let mut sum: Option<zq::Fields> = None;
         for key in &self.keys {
@@ -232,6 +254,8 @@ impl<C: ConnectionLike + Clone + Send + Sync, T: Encode + Decode> Queue<C, T> {
     }
 
     /// Changes settings in all shards: `queue.configure(|config| config.max_attempts(5).concurrency(10))`.
+    ///
+    #[doc = example!(queue r#"queue.configure(|config| config.max_attempts(5).concurrency(10)).await?;"#)]
     pub async fn configure<F>(&self, settings: F) -> Result<(), Error>
     where
         F: Fn(Call<zq::Config, ()>) -> Call<zq::Config, ()>,
@@ -243,6 +267,8 @@ impl<C: ConnectionLike + Clone + Send + Sync, T: Encode + Decode> Queue<C, T> {
     }
 
     /// Stops claims until `resume`.
+    ///
+    #[doc = example!(queue "queue.pause().await?;\nqueue.resume().await?;")]
     pub async fn pause(&self) -> Result<(), Error> {
         self.configure(|config| config.paused(true)).await
     }
@@ -254,6 +280,8 @@ impl<C: ConnectionLike + Clone + Send + Sync, T: Encode + Decode> Queue<C, T> {
 
     /// Returns the groups in the order of their names. The jobs without a group form one group, even if they are in
     /// several shards.
+    ///
+    #[doc = example!(queue "for group in queue.groups(100).await? {\n    println!(\"{}: {} ready\", group.name, group.ready);\n}")]
     pub async fn groups(&self, count: u64) -> Result<Vec<zq::Group>, Error> {
         let groups = self.groups_of(|key| zq::groups(key).count(count)).await?;
         Ok(groups.into_values().take(usize::try_from(count).unwrap_or(usize::MAX)).collect())
@@ -292,6 +320,8 @@ impl<C: ConnectionLike + Clone + Send + Sync, T: Encode + Decode> Queue<C, T> {
 
     /// Holds a group: during `wait`, none of its jobs is claimed. A `wait` of 0 ends the hold. The group `""` has the
     /// jobs without a group. Returns false if no job is in the group.
+    ///
+    #[doc = example!(queue r#"let is_held: bool = queue.hold("acme", "10m").await?;"#)]
     pub async fn hold(&self, group: &str, wait: impl Into<Period>) -> Result<bool, Error> {
         let wait = wait.into();
         if !group.is_empty() {
@@ -307,6 +337,8 @@ impl<C: ConnectionLike + Clone + Send + Sync, T: Encode + Decode> Queue<C, T> {
     /// Returns the key of the shard of a job. `name` is the job's group, or its ID if it has no group.
     ///
     /// With this key, the functions of [`zq`] list, redrive or remove the jobs of one group.
+    ///
+    #[doc = example!(queue r#"assert_eq!(queue.key("acme"), "examples");"#)]
     pub fn key(&self, name: &str) -> &str {
         &self.keys[shard_of(name, self.keys.len())]
     }
@@ -372,84 +404,38 @@ pub struct Push<'a, C, T> {
     timeout: Option<Period>,
     id: Option<String>,
     group: Option<String>,
-    options: Vec<Change>,
+    /// The other options.
+    options: PushCall,
 }
 
 type PushCall = Call<zq::Push, Option<String>>;
-type Change = Box<dyn FnOnce(PushCall) -> PushCall + Send>;
 
 impl<C, T> Push<'_, C, T> {
-    fn change(mut self, change: impl FnOnce(PushCall) -> PushCall + Send + 'static) -> Self {
-        self.options.push(Box::new(change));
-        self
-    }
-
-    /// Your own ID. While a job of this ID is in the queue, in any state, another push does nothing.
-    pub fn id(mut self, id: impl Into<String>) -> Self {
-        self.id = Some(id.into());
-        self
-    }
-
-    /// The group of the job.
-    pub fn group(mut self, group: impl Into<String>) -> Self {
-        self.group = Some(group.into());
-        self
-    }
-
-    /// A `traceparent`, which the library stores before the JSON payload. The handler gets it from the job.
-    pub fn traceparent(mut self, traceparent: impl Into<String>) -> Self {
-        self.traceparent = Some(traceparent.into());
-        self
-    }
-
-    /// How long the handler may run. This value replaces the worker's `timeout`, and requires JSON payloads.
-    pub fn timeout(mut self, timeout: impl Into<Period>) -> Self {
-        self.timeout = Some(timeout.into());
-        self
-    }
-
-    /// When the job is due, from now.
-    pub fn delay(self, delay: impl Into<Period>) -> Self {
-        let delay = delay.into();
-        self.change(|call| call.delay(delay))
-    }
-
-    /// The moment at which the job is due.
-    pub fn at(self, at: impl Into<Moment>) -> Self {
-        let at = at.into();
-        self.change(|call| call.at(at))
-    }
-
-    /// Jobs of a lower priority are served first; 0 by default.
-    pub fn priority(self, priority: i32) -> Self {
-        self.change(move |call| call.priority(priority))
-    }
-
-    /// The number of attempts after which the job becomes a dead letter; 0: no limit.
-    pub fn max_attempts(self, attempts: u64) -> Self {
-        self.change(move |call| call.max_attempts(attempts))
-    }
-
-    /// The period of a recurring job.
-    pub fn every(self, period: impl Into<Period>) -> Self {
-        let period = period.into();
-        self.change(|call| call.every(period))
-    }
-
-    /// How long the job can be claimed after its due time.
-    pub fn ttl(self, ttl: impl Into<Period>) -> Self {
-        let ttl = ttl.into();
-        self.change(|call| call.ttl(ttl))
-    }
-
-    /// Replaces a job of this ID in any state.
-    pub fn replace(self) -> Self {
-        self.change(Call::replace)
-    }
-
-    /// The job of this ID runs at least once after this push, and never twice at a time.
-    pub fn again(self) -> Self {
-        self.change(Call::again)
+    setters! { self;
+        /// Your own ID. While a job of this ID is in the queue, in any state, another push does nothing.
+        id(id: impl Into<String>) { self.id = Some(id.into()) }
+        /// The group of the job.
+        group(group: impl Into<String>) { self.group = Some(group.into()) }
+        /// A `traceparent`, which the library stores before the JSON payload. The handler gets it from the job.
+        traceparent(traceparent: impl Into<String>) { self.traceparent = Some(traceparent.into()) }
+        /// How long the handler may run. This value replaces the worker's `timeout`, and requires JSON payloads.
+        timeout(timeout: impl Into<Period>) { self.timeout = Some(timeout.into()) }
+        /// When the job is due, from now.
+        delay(delay: impl Into<Period>) { self.options = self.options.delay(delay) }
+        /// The moment at which the job is due.
+        at(at: impl Into<Moment>) { self.options = self.options.at(at) }
+        /// Jobs of a lower priority are served first; 0 by default.
+        priority(priority: i32) { self.options = self.options.priority(priority) }
+        /// The number of attempts after which the job becomes a dead letter; 0: no limit.
+        max_attempts(attempts: u64) { self.options = self.options.max_attempts(attempts) }
+        /// The period of a recurring job.
+        every(period: impl Into<Period>) { self.options = self.options.every(period) }
+        /// How long the job can be claimed after its due time.
+        ttl(ttl: impl Into<Period>) { self.options = self.options.ttl(ttl) }
+        /// Replaces a job of this ID in any state.
+        replace() { self.options = self.options.replace() }
+        /// The job of this ID runs at least once after this push, and never twice at a time.
+        again() { self.options = self.options.again() }
     }
 
     /// With `id` and `every`: the recurring job of this ID becomes what this push says, and keeps its due time. If a
@@ -472,7 +458,7 @@ impl<C, T: Encode> Push<'_, C, T> {
         if let Some(group) = self.group {
             call = call.group(group);
         }
-        Ok((key, self.options.into_iter().fold(call, |call, change| change(call)), own))
+        Ok((key, call.with_options(self.options), own))
     }
 
     /// Returns the command, for a pipeline, a transaction, or `job.chain`.

@@ -44,7 +44,7 @@ mod tests {
     #[test]
     fn jobs_are_in_the_shards_of_all_libraries() {
         let cases: Vec<serde_json::Value> =
-            serde_json::from_str(include_str!("../../shard-cases.json")).expect("the table of cases");
+            serde_json::from_str(include_str!("../cases/shard.json")).expect("the table of cases");
         assert!(cases.len() > 20);
         for case in cases {
             // A number that is no u16 is an error of the compiler here.

@@ -2,6 +2,7 @@
 
 mod chaos;
 mod commands;
+mod documentation;
 mod limiter;
 mod queue;
 mod support;

@@ -3,31 +3,7 @@
 use super::{Key, info::is_ours, reply};
 use redis::Value;
 
-#[derive(Clone)]
-pub struct Denied {
-    pub key: Key,
-    /// An upper bound on the number of denials. The lower bound is `count - error`.
-    pub count: u64,
-    pub error: u64,
-    /// The time at which the server began to count this key, Unix ms.
-    pub since_ms: u64,
-}
-
-impl Denied {
-    /// Parses the reply of ZRL.TOP.
-    pub fn read(value: &Value) -> Vec<Denied> {
-        let entry = |entry: &Value| match reply::array(entry) {
-            [key, count, since, error] => Some(Denied {
-                key: reply::bytes(key)?.to_vec(),
-                count: reply::count(count)?,
-                error: reply::count(error)?,
-                since_ms: reply::count(since)?,
-            }),
-            _ => None,
-        };
-        reply::array(value).iter().filter_map(entry).collect()
-    }
-}
+pub type Denied = zeitset_client::zrl::Denied<Key>;
 
 #[derive(Clone)]
 pub struct Slow {

@@ -2,6 +2,7 @@
 
 use super::{Key, reply};
 use redis::Value;
+use zeitset_client::zq;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
@@ -50,22 +51,12 @@ pub struct Job {
 }
 
 impl Job {
-    /// Parses `[id, due_ms, priority, attempts, payload]`. With WITHLEASE, `worker, token, deadline_ms` follow.
-    pub fn listed(state: State, value: &Value) -> Option<Job> {
-        let [id, due, priority, attempts, payload, lease @ ..] = reply::array(value) else { return None };
+    pub fn listed(state: State, job: zq::Listed<Key>) -> Job {
+        let zq::Listed { id, due_ms, priority, attempts, payload, lease } = job;
         // A claim's token is the time of the claim in µs, or slightly later.
-        let claimed_us = lease.get(1).and_then(reply::count);
-        Some(Job {
-            id: reply::bytes(id)?.to_vec(),
-            state: state.name().into(),
-            due_ms: reply::count(due).unwrap_or_default(),
-            priority: reply::number(priority).unwrap_or_default(),
-            attempts: reply::count(attempts).unwrap_or_default(),
-            payload: reply::bytes(payload).map(<[u8]>::to_vec),
-            worker: lease.first().and_then(reply::bytes).map(<[u8]>::to_vec),
-            claimed_ms: claimed_us.map(|us| us / 1000),
-            ..Job::default()
-        })
+        let claimed_ms = lease.as_ref().map(|lease| lease.token / 1000);
+        let (state, worker) = (state.name().into(), lease.and_then(|lease| lease.worker));
+        Job { id, state, due_ms, priority, attempts, payload, worker, claimed_ms, ..Job::default() }
     }
 
     /// Parses the map of ZQ.GET. `None` if there is no such job.

@@ -19,10 +19,11 @@ pub use queue::{COUNTERS, Counts, Queue};
 
 use crate::Failure;
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, ConnectionAddr, ErrorKind, IntoConnectionInfo, Pipeline};
+use redis::{AsyncConnectionConfig, Client, ConnectionAddr, ErrorKind, FromRedisValue, IntoConnectionInfo, Pipeline};
 use redis::{RedisError, RedisResult, TlsCertificates, Value};
 use std::time::Duration;
 use tokio::sync::Mutex;
+use zeitset_client::Call;
 
 /// A key, which may have any bytes.
 pub type Key = Vec<u8>;
@@ -69,6 +70,13 @@ impl Server {
             *self.connection.lock().await = None;
         }
         replies
+    }
+
+    /// Returns the reply to a command of the module. An error reply is an `Err`, too.
+    pub async fn call<C, R: FromRedisValue>(&self, call: Call<C, R>) -> RedisResult<R> {
+        let mut pipe = redis::pipe();
+        pipe.add_command(call.into());
+        reply::read(self.ask(pipe).await?.pop().expect("a reply for each command"))
     }
 
     /// Returns the reply to one command. An error reply is an `Err`, too.

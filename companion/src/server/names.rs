@@ -1,7 +1,8 @@
 //! Pages of queues by name (ZQ.LIST) and of a queue's jobs (ZQ.PEEK).
 
-use super::{Job, Key, Server, State, reply};
+use super::{Job, Key, Server, State};
 use redis::{RedisError, RedisResult};
+use zeitset_client::zq;
 
 /// Returns the reason why the queues cannot be listed, for display.
 pub fn unlisted(error: &RedisError) -> String {
@@ -17,14 +18,8 @@ pub fn unlisted(error: &RedisError) -> String {
 impl Server {
     /// Returns the next names of queues after `after`, in byte order. Returns at most `count` names.
     pub async fn queues_after(&self, after: &[u8], count: usize) -> RedisResult<Vec<Key>> {
-        let count = count.to_string();
-        let mut words: Vec<&[u8]> = vec![b"ZQ.LIST"];
-        if !after.is_empty() {
-            words.extend([b"AFTER", after]);
-        }
-        words.extend([b"COUNT", count.as_bytes()]);
-        let names = self.one(&words).await?;
-        Ok(reply::array(&names).iter().filter_map(reply::bytes).map(<[u8]>::to_vec).collect())
+        let list = zq::list().count(count as u64).reply_as();
+        self.call(if after.is_empty() { list } else { list.after(after) }).await
     }
 
     /// Returns at most `most` jobs in one state, in the order of ZQ.PEEK and without their payloads. With `group`,
@@ -37,16 +32,14 @@ impl Server {
         most: usize,
         after: &[u8],
     ) -> RedisResult<Vec<Job>> {
-        let count = most.to_string();
-        let mut words: Vec<&[u8]> =
-            vec![b"ZQ.PEEK", key, state.name().as_bytes(), b"COUNT", count.as_bytes(), b"NOPAYLOAD"];
+        let mut peek = zq::peek(key, state.name()).count(most as u64).no_payload().reply_as::<Vec<_>>();
         if !after.is_empty() {
-            words.extend([b"AFTER", after]);
+            peek = peek.after(after);
         }
         if let Some(group) = group {
-            words.extend([b"GROUP", group]);
+            peek = peek.group(group);
         }
-        let listed = self.one(&words).await?;
-        Ok(reply::array(&listed).iter().filter_map(|job| Job::listed(state, job)).collect())
+        let listed = self.call(peek).await?;
+        Ok(listed.into_iter().map(|job| Job::listed(state, job)).collect())
     }
 }

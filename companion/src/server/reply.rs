@@ -1,6 +1,11 @@
-//! Replies as numbers, bytes and maps, for RESP2 and RESP3.
+//! Replies as numbers, bytes and maps, for RESP2 and RESP3. Most replies of the module are read by its crate for Rust.
 
-use redis::Value;
+use redis::{FromRedisValue, RedisResult, Value};
+
+/// Reads a reply of the module.
+pub fn read<T: FromRedisValue>(reply: RedisResult<Value>) -> RedisResult<T> {
+    Ok(redis::from_redis_value(reply?)?)
+}
 
 pub fn number(value: &Value) -> Option<i64> {
     match value {

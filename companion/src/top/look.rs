@@ -1,9 +1,10 @@
 //! The data that the terminal view shows: samples of the server, the keys with the most denials, and the slow log.
 
-use crate::server::{Denied, Server, Slow};
+use crate::server::{Denied, Server, Slow, reply};
 use crate::watch::Watch;
 use redis::{RedisResult, pipe};
 use std::collections::BTreeMap;
+use zeitset_client::zrl;
 
 #[derive(Clone, Default)]
 pub struct Look {
@@ -20,14 +21,12 @@ impl Look {
         self.calls = info.commands().iter().map(|command| (command.name.to_owned(), command.calls)).collect();
         self.watch.look(server).await?;
         let mut pipe = pipe();
-        pipe.cmd("ZRL.TOP").arg("COUNT").arg(50);
+        pipe.add_command(zrl::top().count(50).into());
         pipe.cmd("SLOWLOG").arg("GET").arg(64);
-        let replies = server.ask(pipe).await?;
+        let mut replies = server.ask(pipe).await?.into_iter();
         // If the user may not call one of these commands, the table of that command is empty.
-        if let [denied, slow] = replies.as_slice() {
-            self.denied = denied.as_ref().map(Denied::read).unwrap_or_default();
-            self.slow = slow.as_ref().map(Slow::read).unwrap_or_default();
-        }
+        self.denied = reply::read(replies.next().expect("ZRL.TOP")).unwrap_or_default();
+        self.slow = replies.next().expect("SLOWLOG").as_ref().map(Slow::read).unwrap_or_default();
         Ok(())
     }
 

@@ -178,7 +178,7 @@ fn denied(look: &Look, width: usize) -> Table {
     let head = fit("LIMITS THAT DENIED MOST", name_width) + &format!("{:>10}{:>14}", "DENIED", "COUNTED FOR");
     let rows = look.denied.iter().map(|denied| {
         let counted = span(look.watch.now_ms().saturating_sub(denied.since_ms));
-        let count = if denied.error > 0 { "≤" } else { "" }.to_owned() + &short(denied.count);
+        let count = if denied.error > 0 { "≤" } else { "" }.to_owned() + &short(denied.denied);
         Line::raw(fit(&printable(&denied.key), name_width) + &format!("{count:>10}{counted:>14}"))
     });
     Table { head: Line::styled(head, HEAD), rows: rows.collect() }

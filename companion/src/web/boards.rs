@@ -73,7 +73,7 @@ async fn board(server: &Server, key: &[u8], query: &Query) -> Result<Markup, Pro
     }
     pipe.arg("WITHRANK").arg("WITHVALUES");
     let mut replies = server.ask(pipe).await?.into_iter();
-    let info = outcome(replies.next().expect("ZLB.INFO"));
+    let info = outcome::<Value>(replies.next().expect("ZLB.INFO"));
     let rows = replies.next().expect("the rows");
     // If the board is gone, the page has the same parts, so that an open page shows it.
     let (info, why) = match info {

@@ -42,10 +42,10 @@ pub async fn page(State(app): Shared, query: Query) -> Page {
     }
     let mut replies = app.server.ask(pipe).await?.into_iter();
     let now_ms = micros(&replies.next().expect("TIME")?) / 1000;
-    let top = replies.next().expect("ZRL.TOP").map(|top| Denied::read(&top));
+    let top = reply::read::<Vec<Denied>>(replies.next().expect("ZRL.TOP"));
     let info = replies.next().map(|info| match info {
         Ok(Value::Nil) => Err(html! { p.notice { "No unit of this limit is in use." } }),
-        info => outcome(info),
+        info => outcome::<Value>(info),
     });
     let moments = match (key, &info) {
         (Some(key), Some(Ok(info))) if field(info, "algorithm") == "sliding" => {
@@ -228,7 +228,7 @@ fn past(points: Vec<(u64, f64)>) -> Markup {
 }
 
 fn counted(denied: &Denied) -> Markup {
-    html! { @if denied.error > 0 { (grouped(denied.count - denied.error)) "–" } (grouped(denied.count)) }
+    html! { @if denied.error > 0 { (grouped(denied.denied - denied.error)) "–" } (grouped(denied.denied)) }
 }
 
 fn table(top: &[Denied], now_ms: u64) -> Markup {

@@ -5,6 +5,7 @@ use super::query::{Query, encoded};
 use crate::server::reply;
 use crate::text::{self, grouped, instant, printable, shortened, span};
 use maud::{Markup, html};
+use redis::{FromRedisValue, RedisResult, Value};
 
 pub struct Tile {
     pub name: &'static str,
@@ -103,13 +104,14 @@ pub fn look(path: &str, label: &str, key: &[u8], more: Markup) -> Markup {
 }
 
 /// Returns the value. If the reply is an error or null, returns a notice for the page.
-pub fn outcome(result: redis::RedisResult<redis::Value>) -> Result<redis::Value, Markup> {
-    result.map_err(|error| html! { p.notice.bad role="alert" { (crate::server::message(&error)) } }).and_then(|value| {
-        if matches!(value, redis::Value::Nil) { Err(html! { p.notice { "There is no such key." } }) } else { Ok(value) }
-    })
+pub fn outcome<T: FromRedisValue>(result: RedisResult<Value>) -> Result<T, Markup> {
+    let found = reply::read::<Option<T>>(result);
+    let found = found.map_err(|error| html! { p.notice.bad role="alert" { (crate::server::message(&error)) } })?;
+    found.ok_or_else(|| html! { p.notice { "There is no such key." } })
 }
 
-pub fn field(value: &redis::Value, name: &str) -> String {
+/// Returns a field of a reply that is a map.
+pub fn field(value: &Value, name: &str) -> String {
     let pairs = reply::pairs(value);
     pairs.iter().find(|(other, _)| other == name).map_or_else(String::new, |(_, value)| reply::text(value))
 }

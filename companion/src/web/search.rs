@@ -148,7 +148,7 @@ async fn limits(server: &Server, text: &[u8]) -> RedisResult<Vec<Key>> {
     let mut replies = server.ask(pipe).await?.into_iter();
     // If the key holds something else, the reply is an error.
     let own = replies.next().expect("ZRL.INFO").is_ok_and(|info| !matches!(info, Value::Nil));
-    let top = Denied::read(&replies.next().expect("ZRL.TOP")?);
+    let top: Vec<Denied> = reply::read(replies.next().expect("ZRL.TOP"))?;
     let others = top.into_iter().map(|denied| denied.key).filter(|key| key != text);
     let others = others.filter(|key| key.windows(text.len()).any(|part| part.eq_ignore_ascii_case(text)));
     Ok(own.then(|| text.to_vec()).into_iter().chain(others).collect())

@@ -27,7 +27,7 @@ pub async fn page(State(app): Shared, query: Query) -> Page {
             pipe.cmd("ZEXP.PTTL").arg(key).arg(member);
         }
     }
-    let replies: Vec<_> = app.server.ask(pipe).await?.into_iter().map(outcome).collect();
+    let replies: Vec<_> = app.server.ask(pipe).await?.into_iter().map(outcome::<Value>).collect();
     let seen = app.seen.read().await;
     let (watch, info) = (&seen.watch, &seen.watch.now.info);
     let lag = info.count("zeitset_sweep_lag_ms");

@@ -8,9 +8,10 @@ use crate::server::{Job, Key, Server, State, reply};
 use crate::text::grouped;
 use crate::watch::micros;
 use maud::{Markup, html};
-use redis::{RedisResult, Value, pipe};
+use redis::{RedisResult, pipe};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use zeitset_client::zq;
 
 /// The page reads at most this number of queues: those with the most claimed jobs.
 const QUEUES: usize = 100;
@@ -64,7 +65,8 @@ async fn read(server: &Server, queues: &[(u64, Key)]) -> RedisResult<(u64, Worke
     let asked = &queues[..queues.len().min(QUEUES)];
     let mut pipe = pipe();
     for (_, queue) in asked {
-        pipe.cmd("ZQ.PEEK").arg(queue).arg(&["CLAIMED", "COUNT"]).arg(JOBS).arg(&["NOPAYLOAD", "WITHLEASE"]);
+        let peek = zq::peek(queue, "CLAIMED").count(JOBS as u64).no_payload().with_lease();
+        pipe.add_command(peek.into());
     }
     pipe.cmd("TIME");
     let mut replies = server.ask(pipe).await?;
@@ -72,7 +74,8 @@ async fn read(server: &Server, queues: &[(u64, Key)]) -> RedisResult<(u64, Worke
     let mut workers = Workers::new();
     for ((_, queue), jobs) in asked.iter().zip(replies) {
         // If the key now holds another type, the reply is an error.
-        for job in reply::array(&jobs.unwrap_or(Value::Nil)).iter().filter_map(|job| Job::listed(State::Claimed, job)) {
+        for job in reply::read::<Vec<_>>(jobs).unwrap_or_default() {
+            let job = Job::listed(State::Claimed, job);
             let worker = job.worker.clone().unwrap_or_default();
             workers.entry(worker).or_default().push(Held { queue: queue.clone(), job });
         }

@@ -35,7 +35,26 @@ pub struct Call<C, R> {
 
 impl<C, R> Call<C, R> {
     fn new(name: &str) -> Self {
-        Self { cmd: redis::cmd(name), tail: Vec::new(), types: PhantomData }
+        // Room for the arguments of most calls.
+        let mut cmd = Cmd::with_capacity(8, 96);
+        cmd.arg(name);
+        Self { cmd, tail: Vec::new(), types: PhantomData }
+    }
+
+    /// Returns options without a command, for [`with_options`](Self::with_options).
+    #[cfg(feature = "queue")]
+    pub(crate) fn options() -> Self {
+        Self { cmd: Cmd::new(), tail: Vec::new(), types: PhantomData }
+    }
+
+    #[cfg(feature = "queue")]
+    pub(crate) fn with_options(mut self, options: Self) -> Self {
+        for argument in options.cmd.args_iter() {
+            if let redis::Arg::Simple(argument) = argument {
+                self.cmd.arg(argument);
+            }
+        }
+        self
     }
 
     fn with(mut self, argument: impl ToRedisArgs) -> Self {
@@ -124,26 +143,35 @@ macro_rules! argument {
     };
 }
 
-/// Defines commands. The parameters behind `;` follow the options. `+` lists tokens that code below the macro sends.
+/// Defines commands. The parameters behind `;` follow the options. `+` lists tokens that code below the macro sends, `&`
+/// commands with the same options that code below the macro calls. `>` begins the example of a public function.
 macro_rules! commands {
     ($(
         $(#[$doc:meta])*
+        $(> $example:literal $visible:vis)?
         $command:ident $name:ident($($arg:ident: $kind:ident),* $(; $($last:ident: $last_kind:ident),*)?) -> $reply:ty = $word:literal
         $({ $(
             $(#[$option_doc:meta])*
             $option:ident($($value:ident: $value_kind:ident),*) = $token:literal,
         )* })?
         $(+ [$($also:literal)*])?
+        $(& [$($alike:literal)*])?
     )*) => {
         $(
             #[doc = concat!("The command `", $word, "`.")]
             #[derive(Clone, Copy, Debug)]
             pub struct $command;
 
+            impl $command {
+                const TOKENS: &[&str] = &[$($($token,)*)? $($($also,)*)?];
+            }
+
             $(#[$doc])*
             ///
             #[doc = concat!("Calls `", $word, "`.")]
-            pub fn $name($($arg: $crate::commands::kind!($kind),)* $($($last: $crate::commands::kind!($last_kind)),*)?) -> Call<$command, $reply> {
+            ///
+            $(#[doc = example!($example)])?
+            $($visible)? fn $name($($arg: $crate::commands::kind!($kind),)* $($($last: $crate::commands::kind!($last_kind)),*)?) -> Call<$command, $reply> {
                 Call::new($word)
                     $(.with($crate::commands::argument!($kind $arg)))*
                     $($(.then($crate::commands::argument!($last_kind $last)))*)?
@@ -161,10 +189,24 @@ macro_rules! commands {
 
         /// The commands of this module, and the tokens of their options.
         #[doc(hidden)]
-        pub const COMMANDS: &[(&str, &[&str])] = &[$(($word, &[$($($token,)*)? $($($also,)*)?])),*];
+        pub const COMMANDS: &[(&str, &[&str])] =
+            &[$(($word, $command::TOKENS), $($(($alike, $command::TOKENS),)*)?)*];
     };
 }
 pub(crate) use {argument, kind};
+
+/// Returns the items of a reply that is an array.
+fn items(reply: redis::Value) -> Result<std::vec::IntoIter<redis::Value>, redis::ParsingError> {
+    match reply {
+        redis::Value::Array(items) => Ok(items.into_iter()),
+        other => Ok(Vec::<redis::Value>::from_redis_value(other)?.into_iter()),
+    }
+}
+
+/// Reads the next item of an array. A missing item is read like null. Newer versions of the module may add items.
+fn next<T: FromRedisValue>(items: &mut std::vec::IntoIter<redis::Value>) -> Result<T, redis::ParsingError> {
+    T::from_redis_value(items.next().unwrap_or(redis::Value::Nil))
+}
 
 /// Returns the fields of a reply that is a map.
 fn fields(reply: redis::Value) -> Result<std::collections::HashMap<String, redis::Value>, redis::ParsingError> {
@@ -183,7 +225,18 @@ macro_rules! from_map {
         }
     };
 }
-pub(crate) use from_map;
+/// Reads a struct from an array whose items have the order of the struct's fields.
+macro_rules! from_array {
+    ($name:ident $(<$text:ident>)? { $($field:ident),* $(,)? }) => {
+        impl $(<$text: redis::FromRedisValue>)? redis::FromRedisValue for $name $(<$text>)? {
+            fn from_redis_value(reply: redis::Value) -> Result<Self, redis::ParsingError> {
+                let items = &mut $crate::commands::items(reply)?;
+                Ok(Self { $($field: $crate::commands::next(items)?),* })
+            }
+        }
+    };
+}
+pub(crate) use {from_array, from_map};
 
 pub mod zexp;
 pub mod zlb;

@@ -66,9 +66,9 @@ impl FromRedisValue for Ttl {
 
 /// The members of a set with their TTLs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WithTtl(pub Vec<(String, Ttl)>);
+pub struct WithTtl<S = String>(pub Vec<(S, Ttl)>);
 
-impl FromRedisValue for WithTtl {
+impl<S: FromRedisValue> FromRedisValue for WithTtl<S> {
     fn from_redis_value(reply: Value) -> Result<Self, ParsingError> {
         Vec::from_redis_value(reply).map(Self)
     }
@@ -76,32 +76,43 @@ impl FromRedisValue for WithTtl {
 
 commands! {
     /// Returns the number of live members, exactly.
-    Card card(key: text) -> u64 = "ZEXP.CARD"
+    > r#"let live: u64 = zexp::card("online").query(&mut redis)?;"#
+    pub Card card(key: text) -> u64 = "ZEXP.CARD"
     /// Returns whether the member is in the set.
-    IsMember ismember(key: text, member: text) -> bool = "ZEXP.ISMEMBER"
+    > r#"let is_online: bool = zexp::ismember("online", "ann").query(&mut redis)?;"#
+    pub IsMember ismember(key: text, member: text) -> bool = "ZEXP.ISMEMBER"
     /// Returns for each member whether it is in the set.
-    MIsMember mismember(key: text, members: texts) -> Vec<bool> = "ZEXP.MISMEMBER"
+    > r#"let are_online: Vec<bool> = zexp::mismember("online", &["ann", "bob"]).query(&mut redis)?;"#
+    pub MIsMember mismember(key: text, members: texts) -> Vec<bool> = "ZEXP.MISMEMBER"
     /// Returns live members, soonest to expire first.
-    Members members(key: text) -> Vec<String> = "ZEXP.MEMBERS" {
+    > r#"let soon: Vec<String> = zexp::members("online").within("10s").limit(0, 100).query(&mut redis)?;"#
+    pub Members members(key: text) -> Vec<String> = "ZEXP.MEMBERS" {
         /// Only members that expire within this time.
         within(time: period) = "WITHIN",
         /// Skips `offset` members, and returns at most `count`; -1 means all.
         limit(offset: u64, count: i64) = "LIMIT",
     } + ["WITHPTTL"]
     /// Removes members. Returns how many were in the set.
-    Rem rem(key: text, members: texts) -> u64 = "ZEXP.REM"
+    > r#"let removed: u64 = zexp::rem("online", &["ann", "bob"]).query(&mut redis)?;"#
+    pub Rem rem(key: text, members: texts) -> u64 = "ZEXP.REM"
     /// Removes the expiry of members. Returns 1, -1 (had none) or -2 (no such live member) for each.
-    Persist persist(key: text, members: texts) -> Vec<i64> = "ZEXP.PERSIST"
+    > r#"let results: Vec<i64> = zexp::persist("flags", &["beta"]).query(&mut redis)?;"#
+    pub Persist persist(key: text, members: texts) -> Vec<i64> = "ZEXP.PERSIST"
     /// Returns the seconds until each member expires; -1: it has no expiry; -2: it is not in the set.
-    TtlSeconds ttl(key: text, members: texts) -> Vec<i64> = "ZEXP.TTL"
+    > r#"assert_eq!(zexp::ttl("nobody", "ann").query(&mut redis)?, [-2]);"#
+    pub TtlSeconds ttl(key: text, members: texts) -> Vec<i64> = "ZEXP.TTL"
     /// Returns how long each member still lives.
-    Pttl pttl(key: text, members: texts) -> Vec<Ttl> = "ZEXP.PTTL"
+    > r#"assert_eq!(zexp::pttl("nobody", "ann").query(&mut redis)?, [zexp::Ttl::Missing]);"#
+    pub Pttl pttl(key: text, members: texts) -> Vec<Ttl> = "ZEXP.PTTL"
     /// Returns random live members: up to `count` different ones. With a negative `count`, members may repeat.
-    RandMember randmember(key: text, count: i64) -> Vec<String> = "ZEXP.RANDMEMBER"
+    > r#"let some: Vec<String> = zexp::randmember("online", 3).query(&mut redis)?;"#
+    pub RandMember randmember(key: text, count: i64) -> Vec<String> = "ZEXP.RANDMEMBER"
     /// Removes and returns up to `count` members, soonest to expire first.
-    Pop pop(key: text, count: u64) -> Vec<String> = "ZEXP.POP"
+    > r#"let next: Vec<String> = zexp::pop("reminders", 10).query(&mut redis)?;"#
+    pub Pop pop(key: text, count: u64) -> Vec<String> = "ZEXP.POP"
     /// Turns a sorted set whose scores are times into an expiring set. Returns how many members are live.
-    Adopt adopt(key: text) -> u64 = "ZEXP.ADOPT" {
+    > r#"let live: u64 = zexp::adopt("sessions").unit("S").plus("30m").query(&mut redis)?;"#
+    pub Adopt adopt(key: text) -> u64 = "ZEXP.ADOPT" {
         /// The unit of the scores: `S` or `MS`.
         unit(unit: text) = "UNIT",
         /// Adds a lifetime to each score.
@@ -109,7 +120,6 @@ commands! {
         /// Even if all members expire at once.
         force() = "FORCE",
     } + ["S" "MS"]
-    /// Adds options to [`add`], [`add_until`] and [`add_each`].
     Add new_add(key: text) -> Option<u64> = "ZEXP.ADD" {
         /// Only adds new members.
         nx() = "NX",
@@ -124,7 +134,6 @@ commands! {
         /// Does nothing if the set would have more than `count` live members.
         cap(count: u64) = "CAP",
     } + ["AT"]
-    /// Adds options to [`expire`] and [`expire_at`].
     Expire new_expire(key: text) -> Vec<Expired> = "ZEXP.EXPIRE" {
         /// Only changes an expiry to a later one.
         gt() = "GT",
@@ -135,12 +144,16 @@ commands! {
 
 impl Call<Members, Vec<String>> {
     /// Also returns the TTL of each member. Adds `WITHPTTL`.
+    ///
+    #[doc = example!(r#"let zexp::WithTtl(members) = zexp::members("online").with_ttl().query(&mut redis)?;"#)]
     pub fn with_ttl(self) -> Call<Members, WithTtl> {
         self.with("WITHPTTL").reply_as()
     }
 }
 
 /// Adds members that live for `ttl`. Returns how many were added, or None if CAP refused.
+///
+#[doc = example!(r#"let added: Option<u64> = zexp::add("online", "1m", ["ann", "bob"]).cap(1000).query(&mut redis)?;"#)]
 pub fn add<M: ToSingleRedisArg>(
     key: impl ToSingleRedisArg,
     ttl: impl Into<Period>,
@@ -151,6 +164,8 @@ pub fn add<M: ToSingleRedisArg>(
 }
 
 /// Adds members, each with its own TTL.
+///
+#[doc = example!(r#"zexp::add_each("tokens", [("5m", "short"), ("1d", "long")]).nx().query(&mut redis)?;"#)]
 pub fn add_each<P: Into<Period>, M: ToSingleRedisArg>(
     key: impl ToSingleRedisArg,
     members: impl IntoIterator<Item = (P, M)>,
@@ -159,6 +174,8 @@ pub fn add_each<P: Into<Period>, M: ToSingleRedisArg>(
 }
 
 /// Adds members that live until `at`.
+///
+#[doc = example!(r#"zexp::add_until("offers", "2030-01-01T00:00:00Z", ["spring"]).query(&mut redis)?;"#)]
 pub fn add_until<M: ToSingleRedisArg>(
     key: impl ToSingleRedisArg,
     at: impl Into<Moment>,
@@ -169,6 +186,8 @@ pub fn add_until<M: ToSingleRedisArg>(
 }
 
 /// Gives live members another expiry. Returns the result for each member.
+///
+#[doc = example!(r#"let results: Vec<zexp::Expired> = zexp::expire("online", "5m", &["ann"]).gt().query(&mut redis)?;"#)]
 pub fn expire(
     key: impl ToSingleRedisArg,
     ttl: impl Into<Period>,
@@ -178,6 +197,8 @@ pub fn expire(
 }
 
 /// Gives live members an expiry at a moment. Returns the result for each member.
+///
+#[doc = example!(r#"let results = zexp::expire_at("offers", "2031-01-01T00:00:00Z", &["spring"]).query(&mut redis)?;"#)]
 pub fn expire_at(
     key: impl ToSingleRedisArg,
     at: impl Into<Moment>,

@@ -14,7 +14,7 @@
 //! # }
 //! ```
 
-use super::Call;
+use super::{Call, items, next};
 use redis::{FromRedisValue, ParsingError, ToRedisArgs, ToSingleRedisArg, Value, from_redis_value};
 
 /// How members with equal values are ranked. Example: the ranks of four members, if the second and the third are equal.
@@ -41,20 +41,19 @@ impl Ranking {
 
 /// A member of a board. `V` is the type of the values; [`Call::reply_as`] chooses another one.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry<V = i64> {
+pub struct Entry<V = i64, S = String> {
     /// The rank, 0 for the best.
     pub rank: u64,
     /// The name of the member.
-    pub member: String,
+    pub member: S,
     /// The values, in the order of the dimensions.
     pub values: Vec<V>,
 }
 
-impl<V: FromRedisValue> FromRedisValue for Entry<V> {
+impl<V: FromRedisValue, S: FromRedisValue> FromRedisValue for Entry<V, S> {
     fn from_redis_value(reply: Value) -> Result<Self, ParsingError> {
-        let mut items = Vec::<Value>::from_redis_value(reply)?.into_iter();
-        let mut next = || items.next().unwrap_or(Value::Nil);
-        let (rank, member) = (from_redis_value(next())?, from_redis_value(next())?);
+        let items = &mut items(reply)?;
+        let (rank, member) = (next(items)?, next(items)?);
         Ok(Self { rank, member, values: items.map(from_redis_value).collect::<Result<_, _>>()? })
     }
 }
@@ -70,9 +69,8 @@ pub struct Ranked<V = i64> {
 
 impl<V: FromRedisValue> FromRedisValue for Ranked<V> {
     fn from_redis_value(reply: Value) -> Result<Self, ParsingError> {
-        let mut items = Vec::<Value>::from_redis_value(reply)?.into_iter();
-        let rank = from_redis_value(items.next().unwrap_or(Value::Nil))?;
-        Ok(Self { rank, values: items.map(from_redis_value).collect::<Result<_, _>>()? })
+        let items = &mut items(reply)?;
+        Ok(Self { rank: next(items)?, values: items.map(from_redis_value).collect::<Result<_, _>>()? })
     }
 }
 
@@ -113,7 +111,6 @@ impl FromRedisValue for Dimension {
 }
 
 commands! {
-    /// Adds dimensions and options to [`create`].
     Create new_create(key: text) -> () = "ZLB.CREATE" {
         /// Which of two members with equal values ranks first: `FIRST` (default), `LAST` or `NAME`.
         ties(rule: text) = "TIES",
@@ -121,8 +118,8 @@ commands! {
         keep(n: u64) = "KEEP",
     } + ["DIM" "ASC" "DESC" "INT" "FLOAT" "FIRST" "LAST" "NAME"]
     /// Removes all members, and keeps the schema. Returns how many.
-    Clear clear(key: text) -> u64 = "ZLB.CLEAR"
-    /// Adds options to [`set`].
+    > "zlb::create(\"yesterday\", [\"points\"]).query(&mut redis)?;\nlet removed: u64 = zlb::clear(\"yesterday\").query(&mut redis)?;"
+    pub Clear clear(key: text) -> u64 = "ZLB.CLEAR"
     Set new_set(key: text) -> u64 = "ZLB.SET" {
         /// Only adds new members.
         nx() = "NX",
@@ -131,35 +128,42 @@ commands! {
         /// Only sets values that are better than those of the member.
         best() = "BEST",
     } + ["WITHRANK"]
-    /// Adds to values of a member, and returns all its values.
     Incr new_incr(key: text) -> Ranked = "ZLB.INCR" + ["WITHRANK"]
     /// Returns for each member its rank and values; None for a member that is not on the board.
-    Get get(key: text, members: texts) -> Vec<Option<Ranked>> = "ZLB.GET"
-    /// Adds a ranking to [`rank`].
+    > r#"let found: Vec<Option<zlb::Ranked>> = zlb::get("league", &["ann", "bob"]).query(&mut redis)?;"#
+    pub Get get(key: text, members: texts) -> Vec<Option<Ranked>> = "ZLB.GET"
     Rank new_rank(key: text, member: text) -> Option<u64> = "ZLB.RANK" + ["COMPETITION" "DENSE"]
     /// Returns the members from index `start` through `stop`, best first. -1 is the last member.
-    Range range(key: text, start: i64, stop: i64) -> Vec<String> = "ZLB.RANGE" {
+    > r#"let top: Vec<String> = zlb::range("league", 0, 9).query(&mut redis)?;"#
+    pub Range range(key: text, start: i64, stop: i64) -> Vec<String> = "ZLB.RANGE" {
         /// The worst member is the first.
         rev() = "REV",
     } + ["WITHRANK" "DENSE" "COMPETITION" "WITHVALUES"]
     /// Returns a member with `radius` neighbours on either side; None if the member is not on the board.
-    Around around(key: text, member: text, radius: u64) -> Option<Vec<String>> = "ZLB.AROUND"
+    > r#"let near: Option<Vec<String>> = zlb::around("league", "ann", 2).query(&mut redis)?;"#
+    pub Around around(key: text, member: text, radius: u64) -> Option<Vec<String>> = "ZLB.AROUND"
         + ["WITHRANK" "DENSE" "COMPETITION" "WITHVALUES"]
-    /// Writes the union of boards to `destination`. Returns how many members it has.
     Merge new_merge(destination: text, numkeys: u64; keys: texts) -> u64 = "ZLB.MERGE" + ["SUM" "BEST"]
     /// Removes members by rank. Returns how many.
-    RemRange remrange(key: text, start: i64, stop: i64) -> u64 = "ZLB.REMRANGE"
+    > "zlb::create(\"ladder\", [\"points\"]).query(&mut redis)?;\nlet removed: u64 = zlb::remrange(\"ladder\", 1000, -1).query(&mut redis)?;"
+    pub RemRange remrange(key: text, start: i64, stop: i64) -> u64 = "ZLB.REMRANGE"
     /// Returns the rank that a new member with these values would get.
-    RankOf rankof(key: text, values: texts) -> u64 = "ZLB.RANKOF"
+    > "zlb::create(\"laps\", [\"seconds ASC FLOAT\"]).query(&mut redis)?;\nlet rank: u64 = zlb::rankof(\"laps\", 71.5).query(&mut redis)?;"
+    pub RankOf rankof(key: text, values: texts) -> u64 = "ZLB.RANKOF"
     /// Removes members. Returns how many.
-    Rem rem(key: text, members: texts) -> u64 = "ZLB.REM"
+    > "zlb::create(\"ladder\", [\"points\"]).query(&mut redis)?;\nlet removed: u64 = zlb::rem(\"ladder\", \"ann\").query(&mut redis)?;"
+    pub Rem rem(key: text, members: texts) -> u64 = "ZLB.REM"
     /// Returns the number of members.
-    Card card(key: text) -> u64 = "ZLB.CARD"
+    > r#"let members: u64 = zlb::card("league").query(&mut redis)?;"#
+    pub Card card(key: text) -> u64 = "ZLB.CARD"
     /// Returns the schema and the size of a board; None if there is no board.
-    InfoCommand info(key: text) -> Option<Info> = "ZLB.INFO"
+    > r#"let info: Option<zlb::Info> = zlb::info("league").query(&mut redis)?;"#
+    pub InfoCommand info(key: text) -> Option<Info> = "ZLB.INFO"
 }
 
 /// Creates a board. A dimension is a name, which a direction and a type may follow: `"gold"`, `"seconds ASC FLOAT"`.
+///
+#[doc = example!(r#"zlb::create("runs", ["wins", "seconds ASC FLOAT"]).keep(1000).query(&mut redis)?;"#)]
 pub fn create<'a>(key: impl ToSingleRedisArg, dimensions: impl IntoIterator<Item = &'a str>) -> Call<Create, ()> {
     dimensions.into_iter().fold(new_create(key), |call, dimension| {
         dimension.split_whitespace().fold(call.with("DIM"), |call, word| call.with(word))
@@ -167,6 +171,8 @@ pub fn create<'a>(key: impl ToSingleRedisArg, dimensions: impl IntoIterator<Item
 }
 
 /// Sets the values of members. Returns how many members are new on the board.
+///
+#[doc = example!("zlb::create(\"goals\", [\"goals\"]).query(&mut redis)?;\nlet new: u64 = zlb::set(\"goals\", [(\"ann\", 3), (\"bob\", 2)]).best().query(&mut redis)?;")]
 pub fn set<M: ToSingleRedisArg, V: ToRedisArgs>(
     key: impl ToSingleRedisArg,
     members: impl IntoIterator<Item = (M, V)>,
@@ -176,12 +182,16 @@ pub fn set<M: ToSingleRedisArg, V: ToRedisArgs>(
 
 impl Call<Set, u64> {
     /// Also returns the rank of the member, if the call sets one member. Adds `WITHRANK`.
+    ///
+    #[doc = example!("zlb::create(\"wins\", [\"wins\"]).query(&mut redis)?;\nlet (new, rank) = zlb::set(\"wins\", [(\"ann\", 3)]).with_rank().query(&mut redis)?;")]
     pub fn with_rank(self) -> Call<Set, (u64, Option<u64>)> {
         self.with("WITHRANK").reply_as()
     }
 }
 
 /// Adds to values of a member. A member that is not on the board starts with zeros. Returns its rank and values.
+///
+#[doc = example!("zlb::create(\"points\", [\"points\"]).query(&mut redis)?;\nlet ann: zlb::Ranked = zlb::incr(\"points\", \"ann\", [(\"points\", 5)]).query(&mut redis)?;")]
 pub fn incr<D: ToSingleRedisArg, V: ToSingleRedisArg>(
     key: impl ToSingleRedisArg,
     member: impl ToSingleRedisArg,
@@ -192,11 +202,15 @@ pub fn incr<D: ToSingleRedisArg, V: ToSingleRedisArg>(
 }
 
 /// Returns a member's rank, 0 for the best; None if the member is not on the board.
+///
+#[doc = example!(r#"let rank: Option<u64> = zlb::rank("league", "ann", zlb::Ranking::Dense).query(&mut redis)?;"#)]
 pub fn rank(key: impl ToSingleRedisArg, member: impl ToSingleRedisArg, ranking: Ranking) -> Call<Rank, Option<u64>> {
     new_rank(key, member).with(ranking.words())
 }
 
 /// Writes the union of boards to `destination`: the sums of the values, or with `best` the better tuple of each member.
+///
+#[doc = example!("zlb::create(\"monday\", [\"points\"]).query(&mut redis)?;\nlet members: u64 = zlb::merge(\"week\", &[\"monday\"], false).query(&mut redis)?;")]
 pub fn merge(destination: impl ToSingleRedisArg, keys: impl ToRedisArgs, best: bool) -> Call<Merge, u64> {
     let count = keys.num_of_args() as u64;
     new_merge(destination, count, keys).then(if best { "BEST" } else { "SUM" })
@@ -204,6 +218,8 @@ pub fn merge(destination: impl ToSingleRedisArg, keys: impl ToRedisArgs, best: b
 
 impl Call<Range, Vec<String>> {
     /// Returns ranks and values, too. Adds `WITHRANK` and `WITHVALUES`.
+    ///
+    #[doc = example!(r#"let top: Vec<zlb::Entry> = zlb::range("league", 0, 9).entries(zlb::Ranking::Dense).query(&mut redis)?;"#)]
     pub fn entries(self, ranking: Ranking) -> Call<Range, Vec<Entry>> {
         self.with("WITHRANK").with(ranking.words()).with("WITHVALUES").reply_as()
     }

@@ -1,17 +1,17 @@
 //! Queues: the commands `ZQ.*`. `Queue` and `Worker` (features `queue`, `worker`) call them for you.
 
-use super::Call;
+use super::{Call, items, next};
 use crate::Period;
 use redis::{FromRedisValue, ParsingError, ToSingleRedisArg, Value, from_redis_value};
 use std::collections::HashMap;
 
 /// A claimed job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Claim {
+pub struct Claim<S = String> {
     /// The key of the queue.
-    pub key: String,
+    pub key: S,
     /// The ID of the job.
-    pub id: String,
+    pub id: S,
     /// The token, which ZQ.ACK and ZQ.NACK need. Later claims of the queue have larger tokens.
     pub token: u64,
     /// The number of the attempt, from 1.
@@ -22,18 +22,13 @@ pub struct Claim {
     pub payload: Vec<u8>,
 }
 
-impl FromRedisValue for Claim {
-    fn from_redis_value(reply: Value) -> Result<Self, ParsingError> {
-        let (key, id, token, attempt, deadline_ms, payload) = from_redis_value(reply)?;
-        Ok(Self { key, id, token, attempt, deadline_ms, payload })
-    }
-}
+super::from_array!(Claim<S> { key, id, token, attempt, deadline_ms, payload });
 
 /// A job as ZQ.PEEK lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed {
+pub struct Listed<S = String> {
     /// The ID of the job.
-    pub id: String,
+    pub id: S,
     /// Unix ms: when the job is due, when its lease expires, or when it became a dead letter.
     pub due_ms: u64,
     /// The priority; lower is served first.
@@ -43,32 +38,28 @@ pub struct Listed {
     /// The payload; None with NOPAYLOAD.
     pub payload: Option<Vec<u8>>,
     /// The lease of a claimed job, with WITHLEASE.
-    pub lease: Option<Lease>,
+    pub lease: Option<Lease<S>>,
 }
 
 /// A worker's right to run a job until a deadline.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lease {
+pub struct Lease<S = String> {
     /// The name of the worker.
-    pub worker: Option<String>,
+    pub worker: Option<S>,
     /// The token of the claim.
     pub token: u64,
     /// When the lease expires, in Unix ms.
     pub deadline_ms: u64,
 }
 
-impl FromRedisValue for Listed {
+super::from_array!(Lease<S> { worker, token, deadline_ms });
+
+impl<S: FromRedisValue> FromRedisValue for Listed<S> {
     fn from_redis_value(reply: Value) -> Result<Self, ParsingError> {
-        let mut items = Vec::<Value>::from_redis_value(reply)?;
-        let rest = items.split_off(items.len().min(5));
-        let (id, due_ms, priority, attempts, payload) = from_redis_value(Value::Array(items))?;
-        let lease = match rest.is_empty() {
-            true => None,
-            false => {
-                let (worker, token, deadline_ms) = from_redis_value(Value::Array(rest))?;
-                Some(Lease { worker, token, deadline_ms })
-            }
-        };
+        let items = &mut items(reply)?;
+        let (id, due_ms, priority) = (next(items)?, next(items)?, next(items)?);
+        let (attempts, payload, rest) = (next(items)?, next(items)?, Value::Array(items.collect()));
+        let lease = if rest == Value::Array(Vec::new()) { None } else { Some(from_redis_value(rest)?) };
         Ok(Self { id, due_ms, priority, attempts, payload, lease })
     }
 }
@@ -137,9 +128,9 @@ super::from_map!(Job {
 
 /// A group of jobs, as ZQ.GROUPS lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Group {
+pub struct Group<S = String> {
     /// The name; empty for the jobs without a group.
-    pub name: String,
+    pub name: S,
     /// How many jobs are ready.
     pub ready: u64,
     /// How many jobs are delayed.
@@ -150,12 +141,7 @@ pub struct Group {
     pub held_until_ms: Option<u64>,
 }
 
-impl FromRedisValue for Group {
-    fn from_redis_value(reply: Value) -> Result<Self, ParsingError> {
-        let (name, ready, delayed, claimed, held_until_ms) = from_redis_value(reply)?;
-        Ok(Self { name, ready, delayed, claimed, held_until_ms })
-    }
-}
+super::from_array!(Group<S> { name, ready, delayed, claimed, held_until_ms });
 
 /// Totals and settings of a queue, by the names of ZQ.STATS and ZQ.CONFIG.
 #[derive(Clone, Debug, PartialEq)]
@@ -176,7 +162,8 @@ impl FromRedisValue for Fields {
 
 commands! {
     /// Adds a job. Returns its ID, or None if the queue has a job of this ID.
-    Push push(key: text, payload: text) -> Option<String> = "ZQ.PUSH" {
+    > r#"let id: Option<String> = zq::push("letters", "welcome").id("mail:1").delay("5m").query(&mut redis)?;"#
+    pub Push push(key: text, payload: text) -> Option<String> = "ZQ.PUSH" {
         /// Your own ID.
         id(id: text) = "ID",
         /// When the job is due, from now.
@@ -200,7 +187,6 @@ commands! {
         /// The recurring job of this ID becomes what this push says.
         declare() = "DECLARE",
     }
-    /// Adds options to [`claim`].
     ClaimCommand new_claim(numkeys: u64) -> Vec<Claim> = "ZQ.CLAIM" {
         /// At most this number of jobs; 1 by default.
         count(jobs: u64) = "COUNT",
@@ -210,9 +196,11 @@ commands! {
         as_worker(name: text) = "AS",
     } + ["LEASE"]
     /// Acknowledges a job. Returns whether the token is valid.
-    Ack ack(key: text, id: text, token: u64) -> bool = "ZQ.ACK"
+    > r#"let is_valid: bool = zq::ack("letters", "mail:1", 7).query(&mut redis)?;"#
+    pub Ack ack(key: text, id: text, token: u64) -> bool = "ZQ.ACK"
     /// Returns a job to the queue, or makes it a dead letter. Returns whether the token is valid.
-    Nack nack(key: text, id: text, token: u64) -> bool = "ZQ.NACK" {
+    > r#"let is_valid: bool = zq::nack("letters", "mail:1", 7).delay("1m").error("busy").query(&mut redis)?;"#
+    pub Nack nack(key: text, id: text, token: u64) -> bool = "ZQ.NACK" {
         /// When the job is due again, from now; by default after the BACKOFF of the queue.
         delay(wait: period) = "DELAY",
         /// The moment at which the job is due again.
@@ -227,13 +215,15 @@ commands! {
         error(text: text) = "ERROR",
     }
     /// Stores how far a claimed job has come, at most 1,024 bytes. Returns whether the token is valid.
-    Progress progress(key: text, id: text, token: u64, text: text) -> bool = "ZQ.PROGRESS"
-    /// Adds jobs to [`extend`].
+    > r#"let is_valid: bool = zq::progress("letters", "mail:1", 7, "40 %").query(&mut redis)?;"#
+    pub Progress progress(key: text, id: text, token: u64, text: text) -> bool = "ZQ.PROGRESS"
     Extend new_extend(key: text, lease: period) -> Vec<Option<u64>> = "ZQ.EXTEND"
     /// Removes jobs in any state. Returns how many.
-    Cancel cancel(key: text, ids: texts) -> u64 = "ZQ.CANCEL"
+    > r#"let removed: u64 = zq::cancel("letters", &["mail:1", "mail:2"]).query(&mut redis)?;"#
+    pub Cancel cancel(key: text, ids: texts) -> u64 = "ZQ.CANCEL"
     /// Removes jobs of a state (`READY`, `DELAYED` or `DEAD`), oldest first. Returns how many.
-    Clean clean(key: text, state: text) -> u64 = "ZQ.CLEAN" {
+    > r#"let removed: u64 = zq::clean("letters", "DEAD").older("30d").query(&mut redis)?;"#
+    pub Clean clean(key: text, state: text) -> u64 = "ZQ.CLEAN" {
         /// Only jobs that have been in this state for that long.
         older(duration: period) = "OLDER",
         /// Only jobs of this group.
@@ -242,7 +232,8 @@ commands! {
         count(jobs: u64) = "COUNT",
     } + ["READY" "DELAYED" "DEAD"]
     /// Changes the due time or the priority of a waiting job. Returns false if the job is missing, claimed or dead.
-    Reschedule reschedule(key: text, id: text) -> bool = "ZQ.RESCHEDULE" {
+    > r#"let is_changed: bool = zq::reschedule("letters", "mail:1").delay("1h").query(&mut redis)?;"#
+    pub Reschedule reschedule(key: text, id: text) -> bool = "ZQ.RESCHEDULE" {
         /// When the job is due, from now.
         delay(wait: period) = "DELAY",
         /// The moment at which the job is due.
@@ -251,9 +242,11 @@ commands! {
         priority(priority: i32) = "PRIORITY",
     }
     /// Returns a job; None if it is not in the queue.
-    Get get(key: text, id: text) -> Option<Job> = "ZQ.GET"
+    > r#"let job: Option<zq::Job> = zq::get("letters", "mail:1").query(&mut redis)?;"#
+    pub Get get(key: text, id: text) -> Option<Job> = "ZQ.GET"
     /// Returns jobs of a state (`READY`, `DELAYED`, `CLAIMED` or `DEAD`), in the order in which they are served.
-    Peek peek(key: text, state: text) -> Vec<Listed> = "ZQ.PEEK" {
+    > r#"let jobs: Vec<zq::Listed> = zq::peek("letters", "READY").count(10).no_payload().query(&mut redis)?;"#
+    pub Peek peek(key: text, state: text) -> Vec<Listed> = "ZQ.PEEK" {
         /// At most this number of jobs.
         count(jobs: u64) = "COUNT",
         /// The list begins behind this job.
@@ -266,7 +259,8 @@ commands! {
         with_lease() = "WITHLEASE",
     } + ["READY" "DELAYED" "CLAIMED" "DEAD"]
     /// Makes dead letters ready again. Returns how many.
-    Redrive redrive(key: text) -> u64 = "ZQ.REDRIVE" {
+    > r#"let ready: u64 = zq::redrive("letters").count(100).query(&mut redis)?;"#
+    pub Redrive redrive(key: text) -> u64 = "ZQ.REDRIVE" {
         /// Only jobs of this group.
         group(name: text) = "GROUP",
         /// At most this number of jobs; 1,000 by default.
@@ -275,9 +269,11 @@ commands! {
         ids(ids: texts) = "ID",
     }
     /// Holds a group: for this time, no job of the group is claimed. Returns false if no job is in the group.
-    Hold hold(key: text, group: text, duration: period) -> bool = "ZQ.HOLD"
+    > r#"let is_held: bool = zq::hold("letters", "acme", "10m").query(&mut redis)?;"#
+    pub Hold hold(key: text, group: text, duration: period) -> bool = "ZQ.HOLD"
     /// Returns the groups of a queue in the order of their names.
-    Groups groups(key: text) -> Vec<Group> = "ZQ.GROUPS" {
+    > r#"let groups: Vec<zq::Group> = zq::groups("letters").count(10).query(&mut redis)?;"#
+    pub Groups groups(key: text) -> Vec<Group> = "ZQ.GROUPS" {
         /// The list begins behind this name.
         after(name: text) = "AFTER",
         /// The groups with most ready jobs first.
@@ -286,16 +282,19 @@ commands! {
         count(groups: u64) = "COUNT",
     }
     /// Returns the names of the queues of this database.
-    List list() -> Vec<String> = "ZQ.LIST" {
+    > r#"let names: Vec<String> = zq::list().count(100).query(&mut redis)?;"#
+    pub List list() -> Vec<String> = "ZQ.LIST" {
         /// The list begins behind this name.
         after(name: text) = "AFTER",
         /// At most this number of queues.
         count(queues: u64) = "COUNT",
     }
     /// Returns totals and settings; None if the queue does not exist.
-    Stats stats(key: text) -> Option<Fields> = "ZQ.STATS"
+    > r#"let stats: Option<zq::Fields> = zq::stats("letters").query(&mut redis)?;"#
+    pub Stats stats(key: text) -> Option<Fields> = "ZQ.STATS"
     /// Changes settings. [`settings`] returns them.
-    Config config(key: text) -> () = "ZQ.CONFIG" {
+    > r#"zq::config("reports").max_attempts(3).backoff("1s", "1h").query(&mut redis)?;"#
+    pub Config config(key: text) -> () = "ZQ.CONFIG" {
         /// The number of attempts after which a job becomes a dead letter; 0: no limit.
         max_attempts(attempts: u64) = "MAXATTEMPTS",
         /// The wait after a failure, which doubles with each attempt up to `max`.
@@ -326,11 +325,15 @@ commands! {
 }
 
 /// Returns the settings of a queue; None if the queue does not exist. Calls `ZQ.CONFIG`.
+///
+#[doc = example!(r#"let settings: Option<zq::Fields> = zq::settings("reports").query(&mut redis)?;"#)]
 pub fn settings(key: impl ToSingleRedisArg) -> Call<Config, Option<Fields>> {
     config(key).reply_as()
 }
 
 /// Claims jobs of the first queue that has any: `claim(["mails"], "30s").count(10).block("5s")`.
+///
+#[doc = example!(r#"let jobs: Vec<zq::Claim> = zq::claim(["urgent", "letters"], "30s").count(10).query(&mut redis)?;"#)]
 pub fn claim<K: ToSingleRedisArg>(
     keys: impl IntoIterator<Item = K>,
     lease: impl Into<Period>,
@@ -341,6 +344,8 @@ pub fn claim<K: ToSingleRedisArg>(
 }
 
 /// Extends leases. Returns the new deadline of each job in Unix ms; None if its lease is lost.
+///
+#[doc = example!(r#"let deadlines: Vec<Option<u64>> = zq::extend("letters", "30s", [("mail:1", 7)]).query(&mut redis)?;"#)]
 pub fn extend<I: ToSingleRedisArg>(
     key: impl ToSingleRedisArg,
     lease: impl Into<Period>,
@@ -351,6 +356,8 @@ pub fn extend<I: ToSingleRedisArg>(
 
 impl<R> Call<Ack, R> {
     /// Acknowledges another job with the same command. Use [`Call::reply_as`] to read the number of jobs.
+    ///
+    #[doc = example!(r#"let ended: u64 = zq::ack("letters", "a", 7).and("b", 8).reply_as().query(&mut redis)?;"#)]
     pub fn and(self, id: impl ToSingleRedisArg, token: u64) -> Self {
         self.with(id).with(token)
     }

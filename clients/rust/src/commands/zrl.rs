@@ -1,6 +1,6 @@
 //! Rate limits: the commands `ZRL.*`. The `Limiter` (feature `limiter`) calls them for you.
 
-use super::Call;
+use super::{Call, items, next};
 use crate::{Moment, Period};
 use redis::{FromRedisValue, ParsingError, ToSingleRedisArg, Value, from_redis_value};
 use std::time::Duration;
@@ -27,16 +27,16 @@ pub struct Check {
 
 impl FromRedisValue for Check {
     fn from_redis_value(reply: Value) -> Result<Self, ParsingError> {
-        let (allowed, limit, remaining, retry_after, reset_after, charged_until_ms): (_, _, i64, i64, u64, _) =
-            from_redis_value(reply)?;
+        let items = &mut items(reply)?;
+        let (allowed, limit, remaining): (_, _, i64) = (next(items)?, next(items)?, next(items)?);
         Ok(Self {
             allowed,
             limit,
             remaining: remaining.max(0).unsigned_abs(),
             debt: remaining.min(0).unsigned_abs(),
-            retry_after: u64::try_from(retry_after).ok().map(Duration::from_millis),
-            reset_after: Duration::from_millis(reset_after),
-            charged_until_ms,
+            retry_after: u64::try_from(next::<i64>(items)?).ok().map(Duration::from_millis),
+            reset_after: Duration::from_millis(next(items)?),
+            charged_until_ms: next(items)?,
         })
     }
 }
@@ -52,9 +52,8 @@ pub struct Checks {
 
 impl FromRedisValue for Checks {
     fn from_redis_value(reply: Value) -> Result<Self, ParsingError> {
-        let mut items = Vec::<Value>::from_redis_value(reply)?.into_iter();
-        let allowed = from_redis_value(items.next().unwrap_or(Value::Nil))?;
-        Ok(Self { allowed, checks: items.map(from_redis_value).collect::<Result<_, _>>()? })
+        let items = &mut items(reply)?;
+        Ok(Self { allowed: next(items)?, checks: items.map(from_redis_value).collect::<Result<_, _>>()? })
     }
 }
 
@@ -90,18 +89,13 @@ pub struct Throttle {
     pub reset_after: i64,
 }
 
-impl FromRedisValue for Throttle {
-    fn from_redis_value(reply: Value) -> Result<Self, ParsingError> {
-        let (limited, limit, remaining, retry_after, reset_after) = from_redis_value(reply)?;
-        Ok(Self { limited, limit, remaining, retry_after, reset_after })
-    }
-}
+super::from_array!(Throttle { limited, limit, remaining, retry_after, reset_after });
 
 /// A key that was denied often (ZRL.TOP). The true number of denials is from `denied - error` to `denied`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Denied {
+pub struct Denied<S = String> {
     /// The Redis key of the limit.
-    pub key: String,
+    pub key: S,
     /// How often the key was denied, at most.
     pub denied: u64,
     /// Unix ms since when the key is counted.
@@ -110,19 +104,15 @@ pub struct Denied {
     pub error: u64,
 }
 
-impl FromRedisValue for Denied {
-    fn from_redis_value(reply: Value) -> Result<Self, ParsingError> {
-        let (key, denied, since_ms, error) = from_redis_value(reply)?;
-        Ok(Self { key, denied, since_ms, error })
-    }
-}
+super::from_array!(Denied<S> { key, denied, since_ms, error });
 
 /// One limit of ZRL.MCHECK: the Redis key, the limit and the window.
 pub type Quota<K, W> = (K, u64, W);
 
 commands! {
     /// Takes units if they fit.
-    CheckCommand check(key: text, limit: u64, window: period) -> Check = "ZRL.CHECK" {
+    > r#"let check: zrl::Check = zrl::check("search:ann", 5, "1m").cost(2).query(&mut redis)?;"#
+    pub CheckCommand check(key: text, limit: u64, window: period) -> Check = "ZRL.CHECK" {
         /// How many units to take; 1 by default.
         cost(units: u64) = "COST",
         /// A unit becomes available again one window after it was taken. This is the default.
@@ -137,43 +127,27 @@ commands! {
         precision(duration: period) = "PRECISION",
         /// Takes the units even if they do not fit.
         force() = "FORCE",
-    }
-    /// Returns what [`check()`] would return. Takes nothing.
-    Peek peek(key: text, limit: u64, window: period) -> Check = "ZRL.PEEK" {
-        /// How many units the call would take; 1 by default.
-        cost(units: u64) = "COST",
-        /// As for [`check()`].
-        sliding() = "SLIDING",
-        /// As for [`check()`].
-        fixed() = "FIXED",
-        /// As for [`check()`].
-        leaky() = "LEAKY",
-        /// As for [`check()`].
-        exact() = "EXACT",
-        /// As for [`check()`].
-        precision(duration: period) = "PRECISION",
-        /// As for [`check()`].
-        force() = "FORCE",
-    }
-    /// Adds options to [`mcheck`].
+    } & ["ZRL.PEEK"]
     MCheck new_mcheck(numkeys: u64) -> Checks = "ZRL.MCHECK" {
         /// How many units to take: one number for all keys, or a number for each key.
         cost(units: texts) = "COST",
-        /// The algorithms: one for all keys, or one for each key. For example `["SLIDING", "LEAKY"]`.
+        /// As for [`check()`], for the keys that are SLIDING.
         precision(duration: period) = "PRECISION",
         /// As for [`check()`], for the keys that are SLIDING.
         exact() = "EXACT",
         /// Takes the units from all keys even if they do not fit.
         force() = "FORCE",
     } + ["SLIDING" "FIXED" "LEAKY"]
-    /// Returns units of a call whose `charged_until_ms` is `at`. Returns how many of them were still in use.
     Refund new_refund(key: text, units: u64) -> u64 = "ZRL.REFUND" + ["AT"]
     /// Returns how many units of a limit are in use; None if the key is missing.
-    InfoCommand info(key: text) -> Option<Info> = "ZRL.INFO"
+    > r#"let info: Option<zrl::Info> = zrl::info("search:ann").query(&mut redis)?;"#
+    pub InfoCommand info(key: text) -> Option<Info> = "ZRL.INFO"
     /// Calls the command with the arguments and the reply of redis-cell's CL.THROTTLE.
-    ThrottleCommand throttle(key: text, max_burst: u64, count: u64, period_s: u64, quantity: i64) -> Throttle = "ZRL.THROTTLE"
+    > r#"let reply: zrl::Throttle = zrl::throttle("user:ann", 15, 30, 60, 1).query(&mut redis)?;"#
+    pub ThrottleCommand throttle(key: text, max_burst: u64, count: u64, period_s: u64, quantity: i64) -> Throttle = "ZRL.THROTTLE"
     /// Returns the keys that were denied most often.
-    Top top() -> Vec<Denied> = "ZRL.TOP" {
+    > r#"let denied: Vec<zrl::Denied> = zrl::top().count(3).query(&mut redis)?;"#
+    pub Top top() -> Vec<Denied> = "ZRL.TOP" {
         /// The number of keys; 10 by default.
         count(keys: u64) = "COUNT",
         /// Sets all counts to 0 after the reply.
@@ -181,7 +155,27 @@ commands! {
     }
 }
 
+/// Returns what [`check()`] would return, and takes nothing. The options are those of [`check()`].
+///
+/// Calls `ZRL.PEEK`.
+///
+#[doc = example!(r#"let check: zrl::Check = zrl::peek("search:ann", 5, "1m").query(&mut redis)?;"#)]
+pub fn peek(key: impl ToSingleRedisArg, limit: u64, window: impl Into<Period>) -> Call<CheckCommand, Check> {
+    check_with("ZRL.PEEK", key, limit, &window.into())
+}
+
+pub(crate) fn check_with(
+    word: &str,
+    key: impl ToSingleRedisArg,
+    limit: u64,
+    window: &Period,
+) -> Call<CheckCommand, Check> {
+    Call::new(word).with(key).with(limit).with(window)
+}
+
 /// Takes units from several limits, or from none.
+///
+#[doc = example!(r#"let checks: zrl::Checks = zrl::mcheck([("a:s", 5, "1s"), ("a:d", 1000, "1d")]).query(&mut redis)?;"#)]
 pub fn mcheck<K: ToSingleRedisArg, W: Into<Period>>(
     quotas: impl IntoIterator<Item = Quota<K, W>>,
 ) -> Call<MCheck, Checks> {
@@ -195,13 +189,17 @@ pub fn mcheck<K: ToSingleRedisArg, W: Into<Period>>(
 }
 
 impl<R> Call<MCheck, R> {
-    /// The algorithms: one for all keys, or one for each key.
+    /// The algorithms: one for all keys, or one for each key. For example `["SLIDING", "LEAKY"]`.
+    ///
+    #[doc = example!(r#"zrl::mcheck([("f:ann", 5, "1s"), ("g:ann", 9, "1d")]).algorithms(&["FIXED", "LEAKY"]).query(&mut redis)?;"#)]
     pub fn algorithms(self, words: impl redis::ToRedisArgs) -> Self {
         self.with(words)
     }
 }
 
 /// Returns units that one call took. `charged_until` is [`Check::charged_until_ms`] of that call.
+///
+#[doc = example!("let check = zrl::check(\"jobs:ann\", 100, \"1h\").cost(3).query(&mut redis)?;\nassert_eq!(zrl::refund(\"jobs:ann\", 3, check.charged_until_ms).query(&mut redis)?, 3);")]
 pub fn refund(key: impl ToSingleRedisArg, units: u64, charged_until: impl Into<Moment>) -> Call<Refund, u64> {
     new_refund(key, units).with("AT").with(charged_until.into())
 }

@@ -80,7 +80,9 @@ impl Denials {
     }
 
     fn find(&mut self, key: &str) -> Option<&Denial> {
-        if now() >= self.keys.peek(key)?.until {
+        // Reads the clock only if a denial is remembered.
+        let until = self.keys.peek(key)?.until;
+        if now() >= until {
             self.keys.pop(key);
         }
         self.keys.get(key)

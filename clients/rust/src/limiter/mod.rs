@@ -82,7 +82,7 @@ pub struct Decision {
     /// meaning.
     pub checks: Vec<Check>,
     /// The limits.
-    pub policies: Vec<Arc<Policy>>,
+    pub policies: Arc<[Arc<Policy>]>,
     /// The error, if Redis was away. In this case, `on_error` has decided.
     pub error: Option<Error>,
 }
@@ -116,6 +116,9 @@ enum How {
 struct Inner<C> {
     connection: C,
     policy: Arc<Policy>,
+    /// The policy, as decisions have it.
+    policies: Arc<[Arc<Policy>]>,
+    /// What precedes `key` in the Redis keys: the prefix, the name and a colon.
     prefix: String,
     algorithm: Algorithm,
     precision: Option<Precision>,
@@ -171,48 +174,29 @@ pub struct LimiterBuilder<C> {
 }
 
 impl<C: Connection> LimiterBuilder<C> {
-    /// When a unit becomes available again; [`Algorithm::Sliding`] by default.
-    pub fn algorithm(mut self, algorithm: Algorithm) -> Self {
-        self.algorithm = algorithm;
-        self
-    }
+    setters! { self;
+        /// When a unit becomes available again; [`Algorithm::Sliding`] by default.
+        algorithm(algorithm: Algorithm) { self.algorithm = algorithm }
 
-    /// The precision of a SLIDING limit; by default that of ZRL.CHECK.
-    pub fn precision(mut self, precision: Precision) -> Self {
-        self.precision = Some(precision);
-        self
-    }
+        /// The precision of a SLIDING limit; by default that of ZRL.CHECK.
+        precision(precision: Precision) { self.precision = Some(precision) }
 
-    /// What a check does if Redis is away; [`OnError::Raise`] by default.
-    pub fn on_error(mut self, on_error: OnError) -> Self {
-        self.on_error = on_error;
-        self
-    }
+        /// What a check does if Redis is away; [`OnError::Raise`] by default.
+        on_error(on_error: OnError) { self.on_error = on_error }
 
-    /// How long a call may take; by default one second. A shorter time limit of the connection applies, too: that of
-    /// redis is 500 ms by default.
-    pub fn timeout(mut self, timeout: impl Into<Period>) -> Self {
-        self.timeout = timeout.into();
-        self
-    }
+        /// How long a call may take; by default one second. A shorter time limit of the connection applies, too: that of
+        /// redis is 500 ms by default.
+        timeout(timeout: impl Into<Period>) { self.timeout = timeout.into() }
 
-    /// The prefix of the Redis keys. The limiter's name in header fields has no prefix.
-    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
-        self.prefix = prefix.into();
-        self
-    }
+        /// The prefix of the Redis keys. The limiter's name in header fields has no prefix.
+        prefix(prefix: impl Into<String>) { self.prefix = prefix.into() }
 
-    /// The name of the units in `RateLimit-Policy`: `requests`, `content-bytes`, `concurrent-requests` or your own.
-    pub fn unit(mut self, unit: impl Into<String>) -> Self {
-        self.unit = Some(unit.into());
-        self
-    }
+        /// The name of the units in `RateLimit-Policy`: `requests`, `content-bytes`, `concurrent-requests` or your own.
+        unit(unit: impl Into<String>) { self.unit = Some(unit.into()) }
 
-    /// Whether the limiter remembers a denial until its wait is over; true by default. Until then, the limiter denies
-    /// calls for the same key that cost as much or more, without asking the server.
-    pub fn remember(mut self, remember: bool) -> Self {
-        self.remember = remember;
-        self
+        /// Whether the limiter remembers a denial until its wait is over; true by default. Until then, the limiter denies
+        /// calls for the same key that cost as much or more, without asking the server.
+        remember(remember: bool) { self.remember = remember }
     }
 
     /// Returns the limiter. Fails if the rate or an option is invalid.
@@ -238,11 +222,14 @@ impl<C: Connection> LimiterBuilder<C> {
         // Remembers a denial for one hold at most: other limiters refund units at the end of their hold, so units may
         // be free before the wait of the denial is over.
         let most = if !self.remember { Duration::ZERO } else { self.ahead.map_or(Duration::MAX, |_| hold) };
+        let prefix = format!("{}{}:", self.prefix, self.name);
+        let policy = Arc::new(Policy { name: self.name, limit, window_ms, unit: self.unit });
         Ok(Limiter {
             inner: Arc::new(Inner {
                 connection: self.connection,
-                policy: Arc::new(Policy { name: self.name, limit, window_ms, unit: self.unit }),
-                prefix: self.prefix,
+                prefix,
+                policies: Arc::new([Arc::clone(&policy)]),
+                policy,
                 algorithm: self.algorithm,
                 precision: self.precision,
                 // The window is longer by the hold, and by 1 ms, which is the resolution of the server's clock.
@@ -293,11 +280,15 @@ impl<C: Connection> Limiter<C> {
     }
 
     /// Returns the name, limit and window.
+    ///
+    #[doc = example!(limiter r#"assert_eq!(limiter.policy().limit, 100);"#)]
     pub fn policy(&self) -> &Policy {
         &self.inner.policy
     }
 
     /// Takes `cost` units if that many are free. Otherwise, takes none.
+    ///
+    #[doc = example!(limiter "let decision = limiter.check(\"ann\", 1).await?;\nprintln!(\"{} {:?}\", decision.allowed, decision.retry_after());")]
     pub async fn check(&self, key: &str, cost: u64) -> Result<Decision, Error> {
         let inner = &self.inner;
         if cost == 0 {
@@ -317,11 +308,15 @@ impl<C: Connection> Limiter<C> {
     }
 
     /// Takes the units even if they do not fit. Later calls are then denied until the debt is paid.
+    ///
+    #[doc = example!(limiter r#"let decision = limiter.force("ann", 200).await?;"#)]
     pub async fn force(&self, key: &str, cost: u64) -> Result<Decision, Error> {
         self.ask(key, cost, How::Force).await
     }
 
     /// Returns what `check` would return, and takes no units. Asks the server even if a denial is remembered.
+    ///
+    #[doc = example!(limiter r#"assert!(limiter.peek("bob", 1).await?.allowed);"#)]
     pub async fn peek(&self, key: &str, cost: u64) -> Result<Decision, Error> {
         self.inner.fits(cost)?;
         match self.inner.ahead.as_ref().and_then(|ahead| ahead.take(key, cost, true)) {
@@ -333,6 +328,8 @@ impl<C: Connection> Limiter<C> {
     /// Takes units as soon as they fit. If the wait would be longer than `timeout`, fails at once with
     /// [`Error::Timeout`], and takes no units. From the second denial on, adds a random time to the wait, so that
     /// waiting callers do not ask at the same moment.
+    ///
+    #[doc = example!(limiter "let one_second = std::time::Duration::from_secs(1);\nlet decision = limiter.wait(\"cid\", 1, Some(one_second)).await?;")]
     pub async fn wait(&self, key: &str, cost: u64, timeout: Option<Duration>) -> Result<Decision, Error> {
         let start = Instant::now();
         for denials in 0_u64.. {
@@ -356,11 +353,15 @@ impl<C: Connection> Limiter<C> {
 
     /// Refunds units that a check took. `charged_until_ms` is that of the check. Returns how many of them were still in
     /// use.
+    ///
+    #[doc = example!(limiter "let decision = limiter.check(\"dan\", 5).await?;\nlimiter.refund(\"dan\", 5, decision.checks[0].charged_until_ms).await?;")]
     pub async fn refund(&self, key: &str, units: u64, charged_until_ms: u64) -> Result<u64, Error> {
         self.inner.refund(key, units, charged_until_ms).await
     }
 
     /// Deletes the limit of the key, so that all units are available. Returns whether the limit existed.
+    ///
+    #[doc = example!(limiter r#"let existed: bool = limiter.reset("eve").await?;"#)]
     pub async fn reset(&self, key: &str) -> Result<bool, Error> {
         let inner = &self.inner;
         if let Some(ahead) = &inner.ahead {
@@ -376,11 +377,15 @@ impl<C: Connection> Limiter<C> {
 
     /// Like [`check`](Self::check). When the returned value is dropped, the units are refunded, unless
     /// [`keep`](Reservation::keep) was called. If this future is dropped before the reply, the units are refunded, too.
+    ///
+    #[doc = example!(limiter "let reservation = limiter.reserve(\"fay\", 1).await?;\nif reservation.decision().allowed {\n    reservation.keep();\n}")]
     pub async fn reserve(&self, key: &str, cost: u64) -> Result<Reservation<C>, Error> {
         reserve_all(vec![(self.clone(), key.to_owned(), cost)]).await
     }
 
     /// Refunds the units that were taken ahead. Afterwards, the limiter takes no units ahead.
+    ///
+    #[doc = example!(limiter r#"limiter.close().await;"#)]
     pub async fn close(&self) {
         if let Some(ahead) = &self.inner.ahead {
             ahead::close(&self.inner, ahead).await;
@@ -394,7 +399,7 @@ impl<C: Connection> Limiter<C> {
         }
         let forgotten = lock(&inner.denials).forgotten;
         let check = within(inner.timeout, inner.command(key, cost, how)).await;
-        if let (Ok(check), true) = (&check, how != How::Peek) {
+        if let (Ok(check @ Check { allowed: false, .. }), true) = (&check, how != How::Peek) {
             lock(&inner.denials).add(key, cost, check, forgotten, None);
         }
         inner.answered(check)
@@ -403,7 +408,7 @@ impl<C: Connection> Limiter<C> {
 
 impl<C: Connection> Inner<C> {
     fn key(&self, key: &str) -> String {
-        format!("{}{}:{key}", self.prefix, self.policy.name)
+        [&self.prefix, key].concat()
     }
 
     fn fits(&self, cost: u64) -> Result<(), Error> {
@@ -412,29 +417,21 @@ impl<C: Connection> Inner<C> {
     }
 
     async fn command(&self, key: &str, cost: u64, how: How) -> Result<Check, Error> {
-        let (name, limit) = (self.key(key), self.policy.limit);
-        let window = self.window.clone();
-        let mut connection = self.connection.clone();
-        macro_rules! with_options {
-            ($call:expr) => {{
-                let call = if cost == 1 { $call } else { $call.cost(cost) };
-                let call = match self.algorithm {
-                    Algorithm::Sliding => call,
-                    Algorithm::Fixed => call.fixed(),
-                    Algorithm::Leaky => call.leaky(),
-                };
-                match &self.precision {
-                    None => call,
-                    Some(Precision::Exact) => call.exact(),
-                    Some(Precision::Of(period)) => call.precision(period.clone()),
-                }
-            }};
-        }
-        match how {
-            How::Peek => with_options!(zrl::peek(name, limit, window)).query_async(&mut connection).await,
-            How::Take => with_options!(zrl::check(name, limit, window)).query_async(&mut connection).await,
-            How::Force => with_options!(zrl::check(name, limit, window)).force().query_async(&mut connection).await,
-        }
+        let word = if how == How::Peek { "ZRL.PEEK" } else { "ZRL.CHECK" };
+        let call = zrl::check_with(word, self.key(key), self.policy.limit, &self.window);
+        let call = if how == How::Force { call.force() } else { call };
+        let call = if cost == 1 { call } else { call.cost(cost) };
+        let call = match self.algorithm {
+            Algorithm::Sliding => call,
+            Algorithm::Fixed => call.fixed(),
+            Algorithm::Leaky => call.leaky(),
+        };
+        let call = match &self.precision {
+            None => call,
+            Some(Precision::Exact) => call.exact(),
+            Some(Precision::Of(period)) => call.precision(period.clone()),
+        };
+        call.query_async(&mut self.connection.clone()).await
     }
 
     /// Forgets the denial of the key, even after an error: the server may have carried out the command.
@@ -456,20 +453,19 @@ impl<C: Connection> Inner<C> {
     }
 
     fn decided(&self, check: Check) -> Decision {
-        let policies = vec![Arc::clone(&self.policy)];
-        Decision { allowed: check.allowed, checks: vec![check], policies, error: None }
+        Decision { allowed: check.allowed, checks: vec![check], policies: Arc::clone(&self.policies), error: None }
     }
 
     fn answered(&self, check: Result<Check, Error>) -> Result<Decision, Error> {
         match check {
             Ok(check) => Ok(self.decided(check)),
-            Err(error) => away(error, self.on_error, vec![Arc::clone(&self.policy)]),
+            Err(error) => away(error, self.on_error, Arc::clone(&self.policies)),
         }
     }
 }
 
 /// If Redis is away, decides as `on_error` says. Returns a permanent error.
-fn away(error: Error, on_error: OnError, policies: Vec<Arc<Policy>>) -> Result<Decision, Error> {
+fn away(error: Error, on_error: OnError, policies: Arc<[Arc<Policy>]>) -> Result<Decision, Error> {
     if on_error == OnError::Raise || !error.is_temporary() {
         return Err(error);
     }
@@ -485,9 +481,11 @@ fn away(error: Error, on_error: OnError, policies: Vec<Arc<Policy>>) -> Result<D
 /// Takes units from several limits: `check_all(&[(&per_second, "ann", 1), (&per_day, "ann", 5)])`. If one limit denies,
 /// takes no units. If Redis is away, the strictest `on_error` of the limiters decides. Sends the command on the
 /// connection of the first limiter. In a cluster, the keys must share a slot: `"{ann}"`.
+///
+#[doc = example!(limiter r#"let decision = check_all(&[(&limiter, "{gil}:a", 1), (&limiter, "{gil}:b", 5)]).await?;"#)]
 pub async fn check_all<C: Connection>(asks: &[(&Limiter<C>, &str, u64)]) -> Result<Decision, Error> {
     let Some((first, key, _)) = asks.first() else { return Err(Error::Argument("no limit to check".into())) };
-    let policies: Vec<_> = asks.iter().map(|(limiter, ..)| Arc::clone(&limiter.inner.policy)).collect();
+    let policies: Arc<[_]> = asks.iter().map(|(limiter, ..)| Arc::clone(&limiter.inner.policy)).collect();
     let mut call = String::new();
     for (limiter, key, cost) in asks {
         limiter.inner.fits(*cost)?;
@@ -591,6 +589,8 @@ impl<C: Connection> Drop for Reservation<C> {
 }
 
 /// Like [`check_all`], for a caller that may be cancelled: see [`Limiter::reserve`].
+///
+#[doc = example!(limiter "let asks = vec![(limiter.clone(), \"{hal}:a\".to_owned(), 1), (limiter, \"{hal}:b\".to_owned(), 5)];\nlet reservation = reserve_all(asks).await?;")]
 pub async fn reserve_all<C: Connection>(asks: Vec<(Limiter<C>, String, u64)>) -> Result<Reservation<C>, Error> {
     // A task of its own, because the server may have taken the units before the caller is cancelled.
     let checked = tokio::spawn(async move {

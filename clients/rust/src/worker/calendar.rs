@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn runs_are_at_the_times_of_all_libraries() {
         let cases: Vec<serde_json::Value> =
-            serde_json::from_str(include_str!("../../../cron-cases.json")).expect("the table of cases");
+            serde_json::from_str(include_str!("../../cases/cron.json")).expect("the table of cases");
         assert!(cases.len() > 100);
         for case in cases {
             let text = |name: &str| case[name].as_str().expect("a text");

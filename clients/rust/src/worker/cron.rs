@@ -40,28 +40,15 @@ impl Cron {
         Ok(self)
     }
 
-    /// One of the worker's queues; by default the first.
-    pub fn queue(mut self, queue: impl Into<String>) -> Self {
-        self.queue = Some(queue.into());
-        self
-    }
-
-    /// If a run has failed this number of times, the worker drops the run and pushes the next one; 5 by default.
-    pub fn max_attempts(mut self, attempts: u64) -> Self {
-        self.max_attempts = attempts.max(1);
-        self
-    }
-
-    /// Jobs of a lower priority are served first; 0 by default.
-    pub fn priority(mut self, priority: i32) -> Self {
-        self.priority = priority;
-        self
-    }
-
-    /// The group of the job.
-    pub fn group(mut self, group: impl Into<String>) -> Self {
-        self.group = Some(group.into());
-        self
+    setters! { self;
+        /// One of the worker's queues; by default the first.
+        queue(queue: impl Into<String>) { self.queue = Some(queue.into()) }
+        /// If a run has failed this number of times, the worker drops the run and pushes the next one; 5 by default.
+        max_attempts(attempts: u64) { self.max_attempts = attempts.max(1) }
+        /// Jobs of a lower priority are served first; 0 by default.
+        priority(priority: i32) { self.priority = priority }
+        /// The group of the job.
+        group(group: impl Into<String>) { self.group = Some(group.into()) }
     }
 
     /// Returns the first run after `after_ms`, in Unix ms; None if there is none.

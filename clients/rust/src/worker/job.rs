@@ -37,22 +37,13 @@ impl Retry {
         Self { after: Some(wait.into()), ..Self::now_or_later() }
     }
 
-    /// This attempt does not count, for example because a service responded 429.
-    pub fn free(mut self) -> Self {
-        self.free = true;
-        self
-    }
-
-    /// No other job of the same group is claimed during the wait. Without a wait, this has no effect.
-    pub fn hold(mut self) -> Self {
-        self.hold = true;
-        self
-    }
-
-    /// The text that the queue keeps with the job.
-    pub fn because(mut self, reason: impl Into<String>) -> Self {
-        self.reason = reason.into();
-        self
+    setters! { self;
+        /// This attempt does not count, for example because a service responded 429.
+        free() { self.free = true }
+        /// No other job of the same group is claimed during the wait. Without a wait, this has no effect.
+        hold() { self.hold = true }
+        /// The text that the queue keeps with the job.
+        because(reason: impl Into<String>) { self.reason = reason.into() }
     }
 }
 

@@ -207,16 +207,27 @@ impl Worker {
         self
     }
 
-    /// How many jobs run at once; 10 by default.
-    pub fn concurrency(mut self, jobs: usize) -> Self {
-        self.options.concurrency = jobs.max(1);
-        self
-    }
-
-    /// The lease of a job; 30 s by default. If the worker crashes, its jobs are due again after this time.
-    pub fn lease(mut self, lease: impl Into<Period>) -> Self {
-        self.options.lease = lease.into();
-        self
+    setters! { self;
+        /// How many jobs run at once; 10 by default.
+        concurrency(jobs: usize) { self.options.concurrency = jobs.max(1) }
+        /// The lease of a job; 30 s by default. If the worker crashes, its jobs are due again after this time.
+        lease(lease: impl Into<Period>) { self.options.lease = lease.into() }
+        /// How long the handler of a job may run; None: without limit.
+        timeout_of(timeout: impl Fn(&JobInfo) -> Option<Period> + Send + Sync + 'static) {
+            self.options.timeout = Arc::new(timeout)
+        }
+        /// How long handlers may still run after the worker was told to stop; 20 s by default.
+        grace(grace: impl Into<Period>) { self.options.grace = grace.into() }
+        /// The name of the worker in ZQ.GET; by default the host and the process.
+        name(name: impl Into<String>) { self.options.name = name.into() }
+        /// The number of shards of each queue, as in `Queue::with_shards`; none by default.
+        shards(shards: u16) { self.options.shards = Some(shards) }
+        /// Adds a recurring job. All workers of a queue should have the same recurring jobs.
+        cron(cron: Cron) { self.options.crons.push(cron) }
+        /// Whether SIGTERM and SIGINT stop the worker; true by default.
+        signals(signals: bool) { self.options.signals = signals }
+        /// Calls a function for each event, for metrics and logs. The function must not block.
+        on_event(listener: impl Fn(Event) + Send + Sync + 'static) { self.options.listener = Arc::new(listener) }
     }
 
     /// How long a handler may run before its job fails; by default without limit. A handler that blocks its thread is
@@ -226,52 +237,10 @@ impl Worker {
         self.timeout_of(move |_| Some(timeout.clone()))
     }
 
-    /// How long the handler of a job may run; None: without limit.
-    pub fn timeout_of(mut self, timeout: impl Fn(&JobInfo) -> Option<Period> + Send + Sync + 'static) -> Self {
-        self.options.timeout = Arc::new(timeout);
-        self
-    }
-
-    /// How long handlers may still run after the worker was told to stop; 20 s by default.
-    pub fn grace(mut self, grace: impl Into<Period>) -> Self {
-        self.options.grace = grace.into();
-        self
-    }
-
     /// The wait after a failed attempt, by the number of the attempt; 1 s, 2 s, 4 s … at most 1 h by default. The
     /// BACKOFF of a queue replaces this wait.
     pub fn backoff<P: Into<Period>>(mut self, backoff: impl Fn(u64) -> P + Send + Sync + 'static) -> Self {
         self.options.backoff = Arc::new(move |attempt| backoff(attempt).into());
-        self
-    }
-
-    /// The name of the worker in ZQ.GET; by default the host and the process.
-    pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.options.name = name.into();
-        self
-    }
-
-    /// The number of shards of each queue, as in `Queue::with_shards`; none by default.
-    pub fn shards(mut self, shards: u16) -> Self {
-        self.options.shards = Some(shards);
-        self
-    }
-
-    /// Adds a recurring job. All workers of a queue should have the same recurring jobs.
-    pub fn cron(mut self, cron: Cron) -> Self {
-        self.options.crons.push(cron);
-        self
-    }
-
-    /// Whether SIGTERM and SIGINT stop the worker; true by default.
-    pub fn signals(mut self, signals: bool) -> Self {
-        self.options.signals = signals;
-        self
-    }
-
-    /// Calls a function for each event, for metrics and logs. The function must not block.
-    pub fn on_event(mut self, listener: impl Fn(Event) + Send + Sync + 'static) -> Self {
-        self.options.listener = Arc::new(listener);
         self
     }
 
