@@ -159,6 +159,35 @@ impl<const FIGURES: usize> History<FIGURES> {
     }
 }
 
+/// The recent usage of limits that somebody looks at. The server keeps no such history, so each view of a limit adds a
+/// point.
+#[derive(Default)]
+pub struct Usage(BTreeMap<Key, VecDeque<(u64, f64)>>);
+
+/// The maximum number of limits with a history, of points per limit, and the age of the oldest point.
+const LIMITS: usize = 100;
+const POINTS_OF_LIMIT: usize = 600;
+const MINUTES_MS: u64 = 600_000;
+
+impl Usage {
+    /// Adds the units in use at a time. Returns the points of the last minutes.
+    pub fn add(&mut self, key: &[u8], at_ms: u64, units: f64) -> Vec<(u64, f64)> {
+        let points = self.0.entry(key.to_vec()).or_default();
+        points.retain(|(other, _)| *other < at_ms && other + MINUTES_MS >= at_ms);
+        points.push_back((at_ms, units));
+        if points.len() > POINTS_OF_LIMIT {
+            points.pop_front();
+        }
+        let shown = points.iter().copied().collect();
+        if self.0.len() > LIMITS {
+            let last = |points: &VecDeque<(u64, f64)>| points.back().map(|(at_ms, _)| *at_ms);
+            let oldest = self.0.iter().min_by_key(|(_, points)| last(points)).map(|(key, _)| key.clone());
+            self.0.remove(&oldest.expect("there are limits"));
+        }
+        shown
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -197,6 +226,21 @@ mod tests {
         watch.queues = (0..3 * QUEUES).map(|n| (name(n), busy(3, 7))).collect();
         histories.add(&watch);
         assert_eq!(histories.queues.len(), QUEUES);
+    }
+
+    #[test]
+    fn the_usage_of_limits_is_kept_for_some_minutes_and_for_some_limits() {
+        let mut usage = Usage::default();
+        usage.add(b"a", 1_000, 1.0);
+        assert_eq!(usage.add(b"a", 3_000, 2.0), [(1_000, 1.0), (3_000, 2.0)]);
+        assert_eq!(usage.add(b"a", 3_000 + MINUTES_MS, 3.0), [(3_000, 2.0), (3_000 + MINUTES_MS, 3.0)]);
+        for n in 0..LIMITS as u64 {
+            usage.add(format!("limit{n}").as_bytes(), 2 * MINUTES_MS + n, 1.0);
+        }
+        assert_eq!((usage.0.len(), usage.0.contains_key(&b"a"[..])), (LIMITS, false), "the oldest is forgotten");
+        for n in 0..2 * POINTS_OF_LIMIT as u64 {
+            assert!(usage.add(b"limit7", 3 * MINUTES_MS + n, 1.0).len() <= POINTS_OF_LIMIT);
+        }
     }
 
     #[test]

@@ -5,12 +5,14 @@
 //!   rates between two reads of a queue.
 //! - `history`: the last hour of a server, in memory.
 //! - `metrics`, `top`, `web`: the three views.
-//! - `text`: formatting of numbers, durations and arbitrary bytes. `json`: adds line breaks to JSON payloads.
+//! - `text`: formatting of numbers, durations and arbitrary bytes. `json`: adds line breaks to JSON payloads. `kinds`:
+//!   tells which errors are alike.
 
 mod cli;
 mod ended;
 mod history;
 mod json;
+mod kinds;
 mod metrics;
 mod server;
 mod text;

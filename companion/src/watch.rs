@@ -111,7 +111,7 @@ impl Watch {
         let until = if names.len() < PAGE { None } else { names.last() };
         let cursor = &self.cursor;
         self.queues.retain(|name, _| {
-            let is_elsewhere = name <= cursor || until.is_some_and(|until| name > until);
+            let is_elsewhere = !cursor.is_empty() && name <= cursor || until.is_some_and(|until| name > until);
             is_elsewhere || names.binary_search(name).is_ok()
         });
     }

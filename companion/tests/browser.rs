@@ -319,13 +319,13 @@ fn errors(browser: &Browser, at: &dyn Fn(&str) -> String, c: &mut Client) {
     browser.sees("warehouse does not answer");
     browser.picture("errors");
     // The first row is that of the most frequent error.
-    browser.click("#errors tbody tr:first-child button[value=retry]");
-    browser.sees("5 jobs ready again.");
+    browser.click("#errors tbody tr:first-child button[value=retry-kind]");
+    browser.sees("5 of 5 jobs, finished.");
     assert_eq!((c.field("ZQ.STATS shipping", "dead"), c.field("ZQ.STATS shipping", "ready")), (4, 5));
-    browser.click("#errors tbody tr:first-child button[value=delete]");
+    browser.click("#errors tbody tr:first-child button[value=delete-kind]");
     browser.sees("Delete 4 jobs of shipping that died of “no such address”?");
     browser.click("button[name=sure]");
-    browser.sees("4 jobs deleted.");
+    browser.sees("4 of 4 jobs, finished.");
     browser.sees("No dead job.");
 }
 
@@ -363,7 +363,7 @@ fn groups(browser: &Browser, at: &dyn Fn(&str) -> String) {
     // Returns the cells of the table by row, without the buttons.
     let rows = || {
         let script = "return [...document.querySelectorAll('#groups tbody tr')]\
-             .map(row => [...row.cells].slice(0, 5).map(cell => cell.innerText).join(' ')).join('\\n')";
+             .map(row => [...row.cells].slice(0, 6).map(cell => cell.innerText).join(' ')).join('\\n')";
         browser.script(script).as_str().unwrap_or_default().to_owned()
     };
     browser.go(&at("/queue?key=imports"));
@@ -371,28 +371,54 @@ fn groups(browser: &Browser, at: &dyn Fn(&str) -> String) {
     browser.sees("customer:00");
     let first = rows();
     let lines: Vec<_> = first.lines().map(str::trim).collect();
-    assert_eq!(lines[..2], ["without a name 1 0 0", "customer:00 1 1 1"], "{first}");
-    assert!(lines[2].starts_with("customer:01 1 0 0 in ") && lines[3] == "customer:02 1 0 0", "{first}");
-    assert_eq!(first.lines().count(), 25, "{first}");
+    assert_eq!(lines[..2], ["without a name 1 0 0 0", "customer:00 1 1 1 0"], "{first}");
+    assert!(lines[2].starts_with("customer:01 1 0 0 0 in ") && lines[3] == "customer:02 1 0 0 0", "{first}");
+    assert_eq!(first.lines().count(), 31, "{first}");
     browser.fill("#groups tbody tr:nth-child(4) input[name=duration]", "2h");
     browser.click("#groups tbody tr:nth-child(4) button[value=hold]");
     browser.sees("The group is held");
     browser.click("#groups tbody tr:nth-child(4) button[value=release]");
     browser.sees("The group is released.");
+    browser.follow("All groups by name");
+    browser.sees("By name.");
+    assert_eq!(rows().lines().count(), 25);
     browser.click("#next");
     browser.sees("customer:29");
     let second = rows();
-    assert!(second.starts_with("customer:24 1 0 0") && second.lines().count() == 6, "{second}");
+    assert!(second.starts_with("customer:24 1 0 0 0") && second.lines().count() == 6, "{second}");
+    // A group is found by a part of its name, and leads to its jobs.
+    browser.fill("input[name=find]", "omer:17");
+    browser.click("form[aria-label='Search groups'] button");
+    browser.follow("customer:17");
+    browser.sees("import:17");
+    assert!(!browser.text().contains("import:18"), "{}", browser.text());
     browser.go(&at("/queue?key=newsletter&tab=groups"));
     browser.sees("without a name");
 }
 
 fn other_pages(browser: &Browser, at: &dyn Fn(&str) -> String) {
+    // The search leads from any page to a job whose queue is not known.
+    browser.fill("input[name=q]", "letter:4711");
+    browser.click("form.search button");
+    browser.sees("10,006 queues were searched.");
+    browser.follow("letter:4711");
+    browser.sees("user4711@example.org");
     browser.follow("Limits");
     browser.sees("login:user0");
     browser.fill("input[name=key]", "search:ann");
     browser.click("form.look button");
     browser.sees("sliding");
+    browser.fill("input[name=limit]", "10");
+    browser.fill("input[name=window]", "1h");
+    browser.fill("input[name=cost]", "9");
+    browser.click("input[name=cost] ~ button, label:has(input[name=cost]) + button");
+    browser.sees("The next such call is denied.");
+    browser.fill("input[name=units]", "2");
+    browser.click("button[value=refund]");
+    browser.sees("2 units are available again.");
+    browser.click("button[value=reset]");
+    browser.click("button[name=sure]");
+    browser.sees("The limit is reset");
     browser.follow("Sets");
     browser.fill("input[name=key]", "sessions");
     browser.click("form.look button");

@@ -4,9 +4,14 @@ mod support;
 
 mod browser;
 mod demo;
+mod letters;
+mod limits;
 mod metrics;
 mod packaging;
+mod pages;
 mod proxy;
+mod screens;
+mod search;
 mod slow;
 mod tls;
 mod top;

@@ -1,7 +1,7 @@
 //! Tests of packaging/ and docs/operations.md with a real server: the metrics that alarms and the dashboard use exist,
 //! docs/operations.md explains every alarm, and the ACL lines allow what they should and no more.
 
-use crate::support::{companion, eventually, printed};
+use crate::support::{Running, companion, eventually, printed};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -133,6 +133,9 @@ fn the_acl_lines_allow_what_they_should_and_no_more() {
         ("operator", "ZQ.CANCEL jobs:a x", true),
         ("operator", "ZQ.HOLD jobs:a ann 1s", true),
         ("viewer", "ZQ.HOLD jobs:a ann 1s", false),
+        ("viewer", "ZRL.REFUND limit:a 1 AT 4102444800", false),
+        ("operator", "ZRL.REFUND limit:a 1 AT 4102444800", true),
+        ("operator", "DEL limit:a", false),
         ("operator", "ZQ.CLAIM 1 jobs:a LEASE 1s", false),
         ("operator", "FLUSHALL", false),
     ] {
@@ -140,6 +143,32 @@ fn the_acl_lines_allow_what_they_should_and_no_more() {
     }
     // The viewer's ACL line suffices for the companion.
     let url = format!("redis://viewer:change-me@127.0.0.1:{}", server.address().1);
+    c.run("ZQ.PUSH jobs:b payload ID dead GROUP ann");
+    let token = c.claim("ZQ.CLAIM 1 jobs:b LEASE 1h COUNT 1");
+    c.run(&format!("ZQ.NACK jobs:b dead {token} DEAD"));
+    c.run_all([
+        "ZEXP.ADD set 1h ann",
+        "ZLB.CREATE board DIM points",
+        "ZLB.SET board ann 1",
+        "ZRL.CHECK fixed 1 1h FIXED",
+    ]);
+    let ui = Running::start(companion(&["ui", "--redis", &url]));
+    for path in [
+        "/",
+        "/queues",
+        "/queue?key=jobs:b",
+        "/queue?key=jobs:b&tab=errors",
+        "/queue?key=jobs:b&tab=groups",
+        "/queue?key=jobs:b&tab=groups&find=ann",
+        "/workers",
+        "/limits?key=fixed&limit=1&window=1h",
+        "/sets?key=set&member=ann",
+        "/boards?key=board&member=ann",
+        "/search?q=ann",
+    ] {
+        let (status, page) = ui.get(path);
+        assert!(status == 200 && !page.contains("NOPERM") && !page.contains("permission"), "{path}: {page}");
+    }
     let page = printed(companion(&["metrics", "--once", "--redis", &url]).output().expect("it starts"));
     assert!(page.contains("zeitset_queue_jobs{queue=\"jobs:a\""), "{page}");
     let top = printed(companion(&["top", &url, "--once", "--interval", "100ms"]).output().expect("it starts"));

@@ -1,96 +1,8 @@
-//! Views of `zeitset ui`: dead letters by error, workers, charts of a queue and of a limit, readable payloads.
+//! Views of `zeitset ui`: workers, charts of a queue and of a limit, readable payloads.
 //! (tests/web.rs tests which visitors may see the pages, and which may change data.)
 
-use crate::support::{Running, companion, eventually, fetch};
-use testkit::{Client, Server, cmd};
-
-fn ui(server: &Server, words: &[&str]) -> Running {
-    let url = server.url();
-    Running::start(companion(&[&["ui", "--redis", &url, "--interval", "100ms"], words].concat()))
-}
-
-/// Creates a dead letter, with an error if `error` is not empty.
-fn kill(c: &mut Client, id: &str, error: &str) {
-    cmd!(c, "ZQ.PUSH", "mails", "payload", "ID", id, "PRIORITY", -9);
-    let token = c.claim("ZQ.CLAIM 1 mails LEASE 1h");
-    match error {
-        "" => cmd!(c, "ZQ.NACK", "mails", id, token, "DEAD"),
-        error => cmd!(c, "ZQ.NACK", "mails", id, token, "DEAD", "ERROR", error),
-    };
-}
-
-/// Returns the texts of the cells of a part of the page, by row.
-fn rows(page: &str, part: &str) -> Vec<String> {
-    let part = page.split(&format!("id=\"{part}\"")).nth(1).expect("the part");
-    let rows = part.split("</table>").next().unwrap_or_default().split("<tr>").skip(2);
-    rows.map(|row| {
-        let texts = row.split('>').filter_map(|piece| piece.split('<').next()).map(str::trim);
-        texts.filter(|text| !text.is_empty()).collect::<Vec<_>>().join("|")
-    })
-    .collect()
-}
-
-#[test]
-fn dead_letters_of_one_error_are_retried_or_deleted_together() {
-    let server = Server::start();
-    let mut c = server.client();
-    for n in 0..4 {
-        kill(&mut c, &format!("t{n}"), "timeout\nat line 7");
-    }
-    kill(&mut c, "gone", "no such user");
-    kill(&mut c, "silent", "");
-    kill(&mut c, "t4", "timeout\nat line 12");
-    c.run("ZQ.PUSH mails payload ID alive");
-    let ui = ui(&server, &["--write"]);
-    let page = ui.get("/queue?key=mails&tab=errors").1;
-    let found = rows(&page, "errors");
-    let starts: Vec<_> = found.iter().map(|row| row.split('|').take(2).collect::<Vec<_>>().join(" ")).collect();
-    assert_eq!(starts, ["timeout 5", "without an error 1", "no such user 1"], "{found:?}");
-
-    let token = page.split("name=\"token\" value=\"").nth(1).and_then(|rest| rest.split('"').next()).expect("a form");
-    let act = |fields: &str| {
-        let body = format!("token={token}&key=mails&tab=errors&{fields}");
-        fetch(&ui.address, "POST", "/act", &[], &body)
-    };
-    // The page asks first. The answer deletes at most the number of jobs that the question named.
-    let (status, question) = act("do=delete&error=timeout");
-    assert!(status == 200 && question.contains("Delete 5 jobs of mails that died of “timeout”?"), "{question}");
-    assert!(question.contains("name=\"told\" value=\"5\""), "{question}");
-    kill(&mut c, "t5", "timeout");
-    let (status, answer) = act("do=delete&error=timeout&told=5&sure=yes");
-    assert!(status == 303 && answer.contains("location: queue?key=mails&tab=errors&done=deleted&n=5"), "{answer}");
-    assert_eq!(c.text_field("ZQ.GET mails t5", "state"), "dead");
-    assert!(act("do=retry&error=").1.contains("done=retried&n=1"));
-    assert_eq!(c.text_field("ZQ.GET mails silent", "state"), "ready");
-    assert!(act("do=retry&error=no%2520such%2520user").1.contains("done=retried&n=1"));
-    assert!(act("do=retry&error=another").1.contains("done=unchanged&n=0"));
-    assert_eq!((c.field("ZQ.STATS mails", "dead"), c.field("ZQ.STATS mails", "ready")), (1, 3));
-}
-
-#[test]
-fn of_many_dead_letters_a_bounded_number_is_looked_at() {
-    let server = Server::start();
-    let mut c = server.client();
-    c.run("ZQ.CONFIG mails MAXATTEMPTS 1");
-    let mut pipe = redis::pipe();
-    for n in 0..1_200 {
-        pipe.cmd("ZQ.PUSH").arg("mails").arg("payload").arg("ID").arg(n).ignore();
-    }
-    c.pipe(&pipe);
-    c.run("ZQ.CLAIM 1 mails LEASE 1ms COUNT 1200");
-    eventually("all are dead", || c.field("ZQ.STATS mails", "dead") == 1_200);
-    let ui = ui(&server, &[]);
-    let page = ui.get("/queue?key=mails&tab=errors").1;
-    assert!(page.contains("Of 1,200 dead letters, the 1,000 that have been dead the longest"), "{page}");
-    // The page does not fetch all large payloads.
-    for n in 0..9 {
-        cmd!(c, "ZQ.PUSH", "large", "x".repeat(1_000_000), "ID", n);
-        let token = c.claim("ZQ.CLAIM 1 large LEASE 1h");
-        cmd!(c, "ZQ.NACK", "large", n, token, "DEAD");
-    }
-    let page = ui.get("/queue?key=large&tab=errors").1;
-    assert!(page.contains("Of 9 dead letters, the 3 that"), "{page}");
-}
+use crate::support::{eventually, rows, ui};
+use testkit::{Server, cmd};
 
 #[test]
 fn workers_are_shown_with_what_they_hold() {
@@ -190,6 +102,24 @@ fn a_push_that_waits_behind_a_claim_and_the_end_of_a_job_are_shown() {
     c.run("ZQ.PUSH short payload TTL 1ms");
     eventually("it is dropped", || c.field("ZQ.STATS short", "expired") == 1);
     assert!(ui.get("/queue?key=short").1.contains("<dt>Jobs expired</dt><dd>1</dd>"));
+}
+
+#[test]
+fn the_progress_of_a_job_is_shown_while_it_runs_and_after_it_failed() {
+    let server = Server::start();
+    let mut c = server.client();
+    c.run("ZQ.PUSH imports payload ID a");
+    let token = c.claim("ZQ.CLAIM 1 imports LEASE 1h AS ann");
+    let ui = ui(&server, &[]);
+    cmd!(c, "ZQ.PROGRESS", "imports", "a", token, "<b>page 7 of 12");
+    let list = rows(&ui.get("/queue?key=imports&tab=claimed").1, "jobs");
+    assert!(list[0].contains("|ann|&lt;b&gt;page 7 of 12|"), "{list:?}");
+    let page = ui.get("/job?key=imports&id=a").1;
+    assert!(page.contains("<pre>&lt;b&gt;page 7 of 12</pre>") && page.contains("Last progress"), "{page}");
+    cmd!(c, "ZQ.PROGRESS", "imports", "a", token, "page 8");
+    cmd!(c, "ZQ.NACK", "imports", "a", token, "DEAD", "ERROR", "broken");
+    let page = ui.get("/job?key=imports&id=a").1;
+    assert!(page.contains("<pre>page 8</pre>") && page.contains("broken</pre>"), "{page}");
 }
 
 #[test]

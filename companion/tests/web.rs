@@ -1,22 +1,11 @@
 //! Tests `zeitset ui` over HTTP: the content of the pages, escaping, and which requests are rejected. tests/browser.rs
 //! tests the actions in a browser.
 
-use crate::support::{Running, companion, eventually, fetch};
+use crate::support::{Running, companion, eventually, fetch, ui};
 use std::io::Write;
 use testkit::{Server, cmd};
 
-fn ui(server: &Server, words: &[&str]) -> Running {
-    let url = server.url();
-    Running::start(companion(&[&["ui", "--redis", &url, "--interval", "200ms"], words].concat()))
-}
-
-fn token(ui: &Running) -> String {
-    let (_, page) = ui.get("/queue?key=mails");
-    let token = page.split("name=\"token\" value=\"").nth(1).and_then(|rest| rest.split('"').next());
-    token.expect("a form").to_owned()
-}
-
-const PAGES: [&str; 17] = [
+const PAGES: [&str; 21] = [
     "/",
     "/queues",
     "/queues?sort=dead",
@@ -34,6 +23,10 @@ const PAGES: [&str; 17] = [
     "/limits?key=limit",
     "/sets?key=set",
     "/boards?key=board",
+    "/queue?key=mails&tab=groups&find=a",
+    "/queue?key=mails&group=",
+    "/search?q=a",
+    "/limits?key=limit&limit=1&window=1h",
 ];
 
 fn fill(server: &Server) {
@@ -142,6 +135,11 @@ fn what_users_wrote_is_text_wherever_it_is_shown() {
         format!("/queue?key={evil}"),
         format!("/queue?key={evil}&tab=dead"),
         format!("/queue?key={evil}&tab=errors"),
+        format!("/queue?key={evil}&tab=groups&find={evil}"),
+        format!("/queue?key={evil}&group={evil}"),
+        format!("/search?q={evil}"),
+        format!("/limits?key=limit:{evil}&limit={evil}&window={evil}&cost={evil}"),
+        format!("/sets?key=set&member={evil}"),
         format!("/queue?key={evil}&tab=charts"),
         format!("/queue?key={evil}&tab=settings"),
         "/workers".to_owned(),
@@ -177,16 +175,20 @@ fn nothing_is_changed_without_write_token_and_origin() {
     let reader = ui(&server, &[]);
     assert_eq!(post(&reader, &[], &form("")), 403, "read-only");
     let writer = ui(&server, &["--write"]);
-    let token = token(&writer);
+    let token = writer.token();
     assert_eq!(post(&writer, &[], &form("")), 403, "no token");
     assert_eq!(post(&writer, &[], &form(&token.replace(|c: char| c.is_ascii_digit(), "0"))), 403, "another token");
     assert_eq!(post(&writer, &[("Origin", "http://evil.example")], &form(&token)), 403, "another page");
     assert_eq!(post(&writer, &[("Origin", "null")], &form(&token)), 403, "a sandboxed page");
     assert_eq!(post(&writer, &[("Host", "evil.example")], &form(&token)), 421, "a foreign name for this machine");
-    let by_error = |token: &str| format!("token={token}&key=mails&error=&tab=errors&do=delete&told=9&sure=yes");
+    let by_error = |token: &str| format!("token={token}&key=mails&kind=&tab=errors&do=delete-kind&told=9&sure=yes");
     assert_eq!(post(&writer, &[], &by_error("")), 403, "nor the jobs of an error");
     let held = "token=&key=mails&group=&do=hold&duration=1h";
     assert_eq!(post(&writer, &[], held), 403, "nor is a group held");
+    for of_limit in ["do=reset&sure=yes", "do=refund&units=1&at=4102444800"] {
+        let form = format!("token=&key=limit&{of_limit}");
+        assert_eq!(post(&writer, &[], &form), 403, "nor is a limit changed");
+    }
     assert_eq!(post(&writer, &[("Origin", "http://evil.example")], &by_error(&token)), 403);
     assert_eq!(fetch(&writer.address, "GET", "/", &[("Host", "evil.example")], "").0, 421, "nor is anything shown");
     assert_eq!(server.client().int("EXISTS mails"), 1);
@@ -245,7 +247,7 @@ fn actions_do_what_they_say() {
         c.run(&format!("ZQ.PUSH mails payload ID r{n}"));
     }
     let ui = ui(&server, &["--write"]);
-    let token = token(&ui);
+    let token = ui.token();
     let act = |fields: &str| {
         let (status, answer) = fetch(&ui.address, "POST", "/act", &[], &format!("token={token}&key=mails&{fields}"));
         (status, answer.lines().find_map(|line| line.strip_prefix("location: ")).unwrap_or_default().to_owned())
@@ -316,7 +318,7 @@ fn nothing_is_removed_for_good_before_the_number_was_told_and_confirmed() {
         c.run(&format!("ZQ.PUSH mails payload ID r{n}"));
     }
     let ui = ui(&server, &["--write"]);
-    let token = token(&ui);
+    let token = ui.token();
     let act = |fields: &str| fetch(&ui.address, "POST", "/act", &[], &format!("token={token}&key=mails&{fields}"));
     for (fields, question) in [
         ("do=delete&id=r0&id=r1&tab=ready", "Delete 2 jobs of mails?"),

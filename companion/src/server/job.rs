@@ -44,6 +44,8 @@ pub struct Job {
     pub worker: Option<Vec<u8>>,
     pub claimed_ms: Option<u64>,
     pub error: Option<Vec<u8>>,
+    /// What the job has done so far: the text of ZQ.PROGRESS.
+    pub progress: Option<Vec<u8>>,
     /// All other fields of ZQ.GET.
     pub others: Vec<(String, String)>,
 }
@@ -77,9 +79,28 @@ impl Job {
                 "worker" => job.worker = owned(),
                 "claimed_ms" => job.claimed_ms = reply::count(value),
                 "error" => job.error = owned(),
+                "progress" => job.progress = owned(),
                 _ => job.others.push((name, reply::text(value))),
             }
         }
         Some(job)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use redis::Value::{Array, BulkString, Int};
+
+    #[test]
+    fn a_job_has_the_progress_that_its_worker_told() {
+        let field = |name: &str, value: Value| [BulkString(name.into()), value];
+        let reply = [field("state", BulkString("claimed".into())), field("progress", BulkString("page 7".into()))];
+        let job =
+            Job::read(b"a", &Array([reply.concat(), field("progress_ms", Int(7)).into()].concat())).expect("a job");
+        assert_eq!((job.state.as_str(), job.progress.as_deref()), ("claimed", Some(&b"page 7"[..])));
+        assert_eq!(job.others, [("progress_ms".to_owned(), "7".to_owned())]);
+        let none = Job::read(b"a", &Array(field("progress", Value::Nil).into())).expect("a job");
+        assert_eq!(none.progress, None);
     }
 }

@@ -1,6 +1,6 @@
-//! The queues of the database by name, in pages: ZQ.LIST.
+//! Pages of queues by name (ZQ.LIST) and of a queue's jobs (ZQ.PEEK).
 
-use super::{Key, Server};
+use super::{Job, Key, Server, State};
 use redis::{RedisError, RedisResult};
 use zeitset_client::zq;
 
@@ -20,5 +20,26 @@ impl Server {
     pub async fn queues_after(&self, after: &[u8], count: usize) -> RedisResult<Vec<Key>> {
         let list = zq::list().count(count as u64).reply_as();
         self.call(if after.is_empty() { list } else { list.after(after) }).await
+    }
+
+    /// Returns at most `most` jobs in one state, in the order of ZQ.PEEK and without their payloads. With `group`,
+    /// returns only jobs of this group. If `after` is not empty, returns only jobs that follow the job `after`.
+    pub async fn peek(
+        &self,
+        key: &[u8],
+        state: State,
+        group: Option<&[u8]>,
+        most: usize,
+        after: &[u8],
+    ) -> RedisResult<Vec<Job>> {
+        let mut peek = zq::peek(key, state.name()).count(most as u64).no_payload().reply_as::<Vec<_>>();
+        if !after.is_empty() {
+            peek = peek.after(after);
+        }
+        if let Some(group) = group {
+            peek = peek.group(group);
+        }
+        let listed = self.call(peek).await?;
+        Ok(listed.into_iter().map(|job| Job::listed(state, job)).collect())
     }
 }

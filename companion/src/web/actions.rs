@@ -3,7 +3,7 @@
 //! request.)
 
 use super::query::{Query, decoded, link};
-use super::{App, Problem, Shared, errors, guard, layout, settings};
+use super::{App, Problem, Shared, groups, guard, layout, letters, limits, settings};
 use crate::server::{Key, Queue, State as JobState, reply};
 use crate::text::{grouped, printable, shortened};
 use axum::body::Bytes;
@@ -12,6 +12,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use redis::pipe;
+use std::sync::Arc;
 
 /// The maximum number of jobs that one call of ZQ.CLEAN removes.
 const CLEANED_AT_ONCE: u64 = 1_000;
@@ -27,80 +28,113 @@ pub async fn act(State(app): Shared, body: Bytes) -> Result<Response, Problem> {
         let why = "The form is out of date: go back, load the page again, and repeat it.";
         return Err(Problem::new(StatusCode::FORBIDDEN, why));
     }
-    let key = decoded(query.get("key").ok_or_else(|| bad("Which queue?"))?);
-    let ids = named(&app, &query, &key).await?;
+    let key = decoded(query.given("key").ok_or_else(|| bad("Which key?"))?);
+    let ids: Vec<Key> = query.all("id").filter(|id| !id.is_empty()).map(decoded).take(MOST_IDS).collect();
+    // The job of a page of one job, to which the response leads as long as the job exists.
+    let job = if query.get("tab").is_none() && query.given("kind").is_none() { ids.first() } else { None };
     if query.get("sure").is_none()
         && let Some(question) = question(&app, &query, &key, ids.len()).await?
     {
-        return Ok(ask(&app, &query, &key, &question, ids.len()).await.into_response());
+        let back = if limits::ACTIONS.contains(&query.text("do").as_str()) {
+            limits::link_to(&key)
+        } else {
+            link_to(&query, &key, &[])
+        };
+        return Ok(ask(&app, &query, question, &back).await.into_response());
     }
     let (done, n) = perform(&app, &query, &key, &ids).await?;
     let count = n.to_string();
     let outcome = [("done", done.as_bytes()), ("n", count.as_bytes())];
-    // Redirects to the job if it still exists, or else to its queue.
-    let from_job = query.get("tab").is_none() && ids.len() == 1 && done != "deleted";
+    let to = match job {
+        _ if limits::ACTIONS.contains(&query.text("do").as_str()) => {
+            link("limits", &[&[("key", key.as_slice())], &outcome[..]].concat())
+        }
+        Some(id) if done != "deleted" => link("job", &[&[("key", key.as_slice()), ("id", id)], &outcome[..]].concat()),
+        _ => link_to(&query, &key, &outcome),
+    };
+    Ok((StatusCode::SEE_OTHER, [(header::LOCATION, to)]).into_response())
+}
+
+/// Returns a link to the part of the queue from which a form came.
+fn link_to(query: &Query, key: &[u8], more: &[(&str, &[u8])]) -> String {
     let tab = query.get("tab").or(query.get("state")).unwrap_or(match query.text("do").as_str() {
         "configure" => b"settings",
         "redrive" => b"dead",
         _ => b"",
     });
-    let to = if from_job {
-        link("job", &[&[("key", key.as_slice()), ("id", &ids[0])], &outcome[..]].concat())
-    } else {
-        link("queue", &[&[("key", key.as_slice()), ("tab", tab)], &outcome[..]].concat())
-    };
-    Ok((StatusCode::SEE_OTHER, [(header::LOCATION, to)]).into_response())
+    let group = group(query).filter(|_| JobState::parse(tab).is_some());
+    let group = group.as_ref().map(|group| ("group", group.as_slice()));
+    link(
+        "queue",
+        &[("key", key), ("tab", tab)].into_iter().chain(group).chain(more.iter().copied()).collect::<Vec<_>>(),
+    )
 }
 
-/// Returns the IDs of the jobs that a form selects, either by ID or by the error of dead letters. If the page asked the
-/// user to confirm a number of jobs, returns at most that number.
-async fn named(app: &App, query: &Query, key: &[u8]) -> Result<Vec<Key>, Problem> {
-    let mut ids: Vec<Key> = query.all("id").filter(|id| !id.is_empty()).map(decoded).collect();
-    if let Some(error) = query.all("error").next() {
-        ids = errors::ids(&app.server, key, &decoded(error)).await?;
-    }
-    ids.truncate(query.number("told").map_or(MOST_IDS, |told| MOST_IDS.min(told as usize)));
-    Ok(ids)
+fn group(query: &Query) -> Option<Key> {
+    query.given("group").map(decoded)
 }
 
-/// Returns the question to ask before the action removes jobs permanently. `None` if the action removes no job.
-async fn question(app: &App, query: &Query, key: &[u8], selected: usize) -> Result<Option<String>, Problem> {
+/// A question to ask before an action.
+struct Question {
+    text: String,
+    /// The action may remove at most this number of jobs, which the question names.
+    most: Option<u64>,
+}
+
+/// Returns the question to ask before the action removes something permanently. `None` if the action removes nothing.
+async fn question(app: &App, query: &Query, key: &[u8], selected: usize) -> Result<Option<Question>, Problem> {
+    let of_text = |text: String| Ok(Some(Question { text, most: None }));
     let queue = printable(key);
     match query.text("do").as_str() {
         "delete" if selected > 0 => {
-            let jobs =
-                format!("{} {} of {queue}", grouped(selected as u64), if selected == 1 { "job" } else { "jobs" });
-            Ok(Some(match query.all("error").next().map(decoded) {
-                None => format!("Delete {jobs}?"),
-                Some(error) if error.is_empty() => format!("Delete {jobs} that died without an error?"),
-                Some(error) => format!("Delete {jobs} that died of “{}”?", shortened(&printable(&error), 200)),
-            }))
+            let jobs = if selected == 1 { "job" } else { "jobs" };
+            of_text(format!("Delete {} {jobs} of {queue}?", grouped(selected as u64)))
         }
+        "delete-kind" => {
+            let kind = decoded(query.given("kind").ok_or_else(|| bad("Which error?"))?);
+            let n = app.letters.counted(key, &kind).await;
+            let jobs = format!("{} {} of {queue}", grouped(n), if n == 1 { "job" } else { "jobs" });
+            let text = match kind.as_slice() {
+                b"" => format!("Delete {jobs} that died without an error?"),
+                kind => format!("Delete {jobs} that died of “{}”?", shortened(&printable(kind), 200)),
+            };
+            Ok(Some(Question { text, most: Some(n) }))
+        }
+        "reset" => of_text(format!("Reset the limit {queue}? All its units become available at once.")),
         "clean" => {
             let (state, older) = cleaning(query)?;
-            let stats = Queue::read(&app.server.one(&[b"ZQ.STATS", key]).await?);
-            let jobs = format!("{} {} jobs of {queue}", grouped(stats.count(state)), state.name());
-            Ok(Some(match older {
+            let jobs = match group(query) {
+                Some(name) => {
+                    let count = groups::one(&app.server, key, &name).await?.count(state);
+                    let count = count.map_or(String::new(), |count| format!("{} ", grouped(count)));
+                    format!("{count}{} jobs of the group {} of {queue}", state.name(), printable(&name))
+                }
+                None => {
+                    let stats = Queue::read(&app.server.one(&[b"ZQ.STATS", key]).await?);
+                    format!("{} {} jobs of {queue}", grouped(stats.count(state)), state.name())
+                }
+            };
+            of_text(match older {
                 Some(older) => format!("Of the {jobs}, remove those {} for longer than {older}?", state.name()),
                 None => format!("Remove all {jobs}?"),
-            }))
+            })
         }
         _ => Ok(None),
     }
 }
 
 /// Returns a page with a question. The form on this page submits the fields of `query` again, with the answer.
-async fn ask(app: &App, query: &Query, key: &[u8], question: &str, told: usize) -> Markup {
+async fn ask(app: &App, query: &Query, question: Question, back: &str) -> Markup {
     let body = html! {
-        h1 { (question) }
-        p { "They cannot be brought back." }
+        h1 { (question.text) }
+        p { "This cannot be undone." }
         form.acts method="post" action="act" {
             @for (name, value) in query.pairs() {
                 input type="hidden" name=(name) value=(String::from_utf8_lossy(value));
             }
-            @if told > 0 { input type="hidden" name="told" value=(told); }
+            @if let Some(most) = question.most { input type="hidden" name="told" value=(most); }
             button.danger name="sure" value="yes" { "Remove for good" }
-            a href=(link("queue", &[("key", key), ("tab", query.get("tab").or(query.get("state")).unwrap_or_default())])) { "Cancel" }
+            a href=(back) { "Cancel" }
         }
     };
     layout::still(app, "queues", "Sure?", body).await
@@ -122,7 +156,7 @@ fn bad(why: &str) -> Problem {
 }
 
 /// Performs an action. Returns the name of the result and the number of affected jobs.
-async fn perform(app: &App, query: &Query, key: &[u8], ids: &[Vec<u8>]) -> Result<(&'static str, u64), Problem> {
+async fn perform(app: &Arc<App>, query: &Query, key: &[u8], ids: &[Vec<u8>]) -> Result<(&'static str, u64), Problem> {
     let action = query.text("do");
     let of_ids = matches!(action.as_str(), "retry" | "promote" | "delete" | "change");
     if of_ids && ids.is_empty() {
@@ -154,13 +188,44 @@ async fn perform(app: &App, query: &Query, key: &[u8], ids: &[Vec<u8>]) -> Resul
             }
             Ok(("changed", reschedule(app, key, ids, &words).await?))
         }
-        "redrive" => Ok(("retried", call(vec![b"ZQ.REDRIVE", key, b"COUNT", query.text("count").as_bytes()]).await?)),
+        "redrive" => {
+            let (group, count) = (group(query), query.text("count"));
+            let mut words: Vec<&[u8]> = vec![b"ZQ.REDRIVE", key];
+            if let Some(group) = &group {
+                words.extend([b"GROUP", group.as_slice()]);
+            }
+            if query.given("count").is_some() {
+                words.extend([b"COUNT", count.as_bytes()]);
+            }
+            Ok(("retried", call(words).await?))
+        }
+        "retry-kind" | "delete-kind" => {
+            let kind = decoded(query.given("kind").ok_or_else(|| bad("Which error?"))?);
+            let act = if action == "retry-kind" { letters::Act::Retry } else { letters::Act::Delete };
+            letters::begin(app, key, &kind, act, query.number("told").unwrap_or(u64::MAX)).await
+        }
+        "stop" => {
+            app.letters.stop(key).await;
+            Ok(("stopped", 0))
+        }
+        "reset" => {
+            // Fails if the key is no limit, which must not be deleted.
+            let info = app.server.one(&[b"ZRL.INFO", key]).await.map_err(refused)?;
+            if matches!(info, redis::Value::Nil) {
+                return Ok(("unchanged", 0));
+            }
+            Ok(("reset", call(vec![b"DEL", key]).await?))
+        }
+        "refund" => {
+            let (units, at) = (query.text("units"), query.text("at"));
+            Ok(("refunded", call(vec![b"ZRL.REFUND", key, units.as_bytes(), b"AT", at.as_bytes()]).await?))
+        }
         "clean" => {
             let (state, older) = cleaning(query)?;
-            clean(app, key, state, older.as_deref()).await
+            clean(app, key, state, older.as_deref(), group(query).as_deref()).await
         }
         "hold" | "release" => {
-            let group = decoded(query.all("group").next().ok_or_else(|| bad("Which group?"))?);
+            let group = group(query).ok_or_else(|| bad("Which group?"))?;
             let (duration, done) = match (action.as_str(), query.text("duration")) {
                 ("hold", duration) if duration.is_empty() => {
                     return Err(bad("For how long? Expected a duration as 10m."));
@@ -185,7 +250,7 @@ async fn perform(app: &App, query: &Query, key: &[u8], ids: &[Vec<u8>]) -> Resul
 }
 
 /// Converts an error reply to an error page. The usual cause is an invalid value in the form.
-fn refused(error: redis::RedisError) -> Problem {
+pub fn refused(error: redis::RedisError) -> Problem {
     if error.is_io_error() || error.is_timeout() {
         return error.into();
     }
@@ -206,11 +271,20 @@ async fn reschedule(app: &App, key: &[u8], ids: &[Vec<u8>], words: &[&str]) -> R
 
 /// Removes jobs in small batches, so that no client waits long. Returns `cleaned` if all jobs are removed, or
 /// `cleaning` if jobs may be left after [`CLEANINGS`] batches. Also returns the number of removed jobs.
-async fn clean(app: &App, key: &[u8], state: JobState, older: Option<&str>) -> Result<(&'static str, u64), Problem> {
+async fn clean(
+    app: &App,
+    key: &[u8],
+    state: JobState,
+    older: Option<&str>,
+    group: Option<&[u8]>,
+) -> Result<(&'static str, u64), Problem> {
     let (count, mut removed) = (CLEANED_AT_ONCE.to_string(), 0);
     let mut words: Vec<&[u8]> = vec![b"ZQ.CLEAN", key, state.name().as_bytes()];
     if let Some(older) = older {
         words.extend([b"OLDER", older.as_bytes()]);
+    }
+    if let Some(group) = group {
+        words.extend([b"GROUP", group]);
     }
     words.extend([b"COUNT", count.as_bytes()]);
     for _ in 0..CLEANINGS {

@@ -1,109 +1,94 @@
-//! Dead letters grouped by error, which is the first line of ZQ.NACK's text.
+//! Dead letters by the kind of their error, and the progress of retrying or deleting those of a kind.
 
-use super::parts::{form, moment, name};
+use super::App;
+use super::letters::{Act, End, Task};
+use super::parts::{form, moment};
 use super::query::{encoded, link};
-use super::{App, queue};
-use crate::server::{Key, Server, State};
-use crate::text::grouped;
+use crate::server::Queue;
+use crate::text::{grouped, printable, shortened};
 use maud::{Markup, html};
 use redis::RedisResult;
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
 
-/// The maximum number of dead letters that the page reads, the oldest first.
-const LOOKED_AT: usize = 1_000;
-/// The page stops reading dead letters when all their payloads together exceed this size in bytes. The page needs only
-/// the errors, but ZQ.GET returns each payload, too.
-const MOST_FETCHED: usize = 2 * 1024 * 1024;
-
-/// Groups per page.
+/// Kinds per page.
 const ROWS: usize = 50;
 
-/// Dead letters whose errors have the same first line, oldest first.
-#[derive(Default)]
-struct Group {
-    ids: Vec<Key>,
-    first_ms: u64,
-    last_ms: u64,
-}
-
-/// Groups of dead letters by the first line of their errors. This line may be empty.
-struct Groups {
-    by_error: BTreeMap<Vec<u8>, Group>,
-    looked_at: usize,
-}
-
-impl Groups {
-    async fn read(server: &Server, key: &[u8]) -> RedisResult<Groups> {
-        let listed = queue::peek(server, key, State::Dead, LOOKED_AT, b"").await?;
-        let known = queue::get(server, key, &listed, MOST_FETCHED).await?;
-        let (mut by_error, looked_at) = (BTreeMap::<Vec<u8>, Group>::new(), known.len());
-        // A job that is no longer dead belongs to no group.
-        for job in known.into_iter().flatten().filter(|job| job.state == State::Dead.name()) {
-            let group = by_error.entry(first_line(job.error.as_deref().unwrap_or_default()).to_vec()).or_default();
-            if group.ids.is_empty() {
-                group.first_ms = job.due_ms;
-            }
-            group.last_ms = job.due_ms;
-            group.ids.push(job.id);
-        }
-        Ok(Groups { by_error, looked_at })
-    }
-}
-
-fn first_line(error: &[u8]) -> &[u8] {
-    error.split(|byte| *byte == b'\n').next().unwrap_or_default().trim_ascii_end()
-}
-
-/// Returns the IDs of the dead letters whose error has this first line. Searches only the dead letters that
-/// [`Groups::read`] reads.
-pub async fn ids(server: &Server, key: &[u8], error: &[u8]) -> RedisResult<Vec<Key>> {
-    Ok(Groups::read(server, key).await?.by_error.remove(error).unwrap_or_default().ids)
-}
-
-pub async fn show(app: &App, key: &[u8], dead: u64, now_ms: u64) -> RedisResult<Markup> {
-    let groups = Groups::read(&app.server, key).await?;
-    let mut found: Vec<(&Vec<u8>, &Group)> = groups.by_error.iter().collect();
-    found.sort_by_key(|(_, group)| Reverse(group.ids.len()));
+pub async fn show(app: &App, key: &[u8], queue: &Queue, now_ms: u64) -> RedisResult<Markup> {
+    let (view, task) = app.letters.look(&app.server, key, queue).await?;
     let write = app.settings.write;
-    let act = |error: &[u8], button: Markup| {
+    let act = |kind: &[u8], button: Markup| {
         form(
             app,
             key,
             "inline",
             html! {
                 input type="hidden" name="tab" value="errors";
-                input type="hidden" name="error" value=(encoded(error));
+                input type="hidden" name="kind" value=(encoded(kind));
                 (button)
             },
         )
     };
-    Ok(html! { div #errors data-live {
-        @if (groups.looked_at as u64) < dead {
-            p.quiet { "Of " (grouped(dead)) " dead letters, the " (grouped(groups.looked_at as u64)) " that have been dead the longest." }
-        }
-        @if found.is_empty() { p.quiet { "No dead job." } } @else {
-            div.scroll { table {
-                thead { tr {
-                    th { "Error" } th.number { "Jobs" } th { "First died" } th { "Last died" }
-                    @if write { th { span.hidden { "Actions" } } }
-                } }
-                tbody { @for (error, group) in found.iter().take(ROWS) { tr {
-                    td.error {
-                        a href=(link("job", &[("key", key), ("id", &group.ids[0])])) {
-                            @if error.is_empty() { "without an error" } @else { (name(error)) }
-                        }
-                    }
-                    td.number { (grouped(group.ids.len() as u64)) }
-                    td { (moment(group.first_ms, now_ms)) }
-                    td { (moment(group.last_ms, now_ms)) }
-                    @if write { td { div.acts {
-                        (act(error, html! { button.main name="do" value="retry" { "Retry" } }))
-                        (act(error, html! { button.danger name="do" value="delete" { "Delete" } }))
+    Ok(html! {
+        div #task data-live { @if let Some(task) = &task { (progress(app, key, task)) } }
+        div #errors data-live {
+            @if let Some(read) = view.reading { p.quiet { "Read " (grouped(read.min(queue.dead))) " of " (grouped(queue.dead)) " dead letters." } }
+            @if view.is_part { p.quiet { "There are more dead letters than are counted: only the oldest." } }
+            @if view.kinds.is_empty() && view.others == 0 { @if view.reading.is_none() { p.quiet { "No dead job." } } } @else {
+                div.scroll tabindex="0" { table {
+                    thead { tr {
+                        th { "Error" } th.number { "Jobs" } th { "First died" } th { "Last died" }
+                        @if write { th { span.hidden { "Actions" } } }
+                    } }
+                    tbody { @for (kind, of_kind) in view.kinds.iter().take(ROWS) { tr id={ "kind-" (encoded(kind)) } {
+                        td.error { a href=(link("job", &[("key", key), ("id", &of_kind.example)])) { (text_of(kind)) } }
+                        td.number { (grouped(of_kind.count)) }
+                        td { (moment(of_kind.first_ms, now_ms)) }
+                        td { (moment(of_kind.last_ms, now_ms)) }
+                        @if write { td { div.acts {
+                            (act(kind, html! { button.main name="do" value="retry-kind" { "Retry" } }))
+                            (act(kind, html! { button.danger name="do" value="delete-kind" { "Delete" } }))
+                        } } }
                     } } }
-                } } }
-            } }
-            @if found.len() > ROWS { p.quiet { "and " (found.len() - ROWS) " more errors" } }
+                } }
+                @if view.kinds.len() > ROWS { p.quiet { "and " (grouped((view.kinds.len() - ROWS) as u64)) " more errors" } }
+                @if view.others > 0 { p.quiet { "and " (grouped(view.others)) " jobs with other errors" } }
+                p.quiet { "IDs, numbers, addresses and times are replaced, so that equal errors are counted together. The link leads to the job that died last." }
+            }
         }
-    } })
+    })
+}
+
+fn text_of(kind: &[u8]) -> Markup {
+    if kind.is_empty() {
+        return html! { "without an error" };
+    }
+    let text = printable(kind);
+    html! { span.key title=(text) { (shortened(&text, 80)) } }
+}
+
+fn progress(app: &App, key: &[u8], task: &Task) -> Markup {
+    let (done, end) = (task.done(), task.end());
+    let total = task.total.max(done);
+    let what = if task.act == Act::Retry { "Retry" } else { "Delete" };
+    html! {
+        div.notice.bad[matches!(end, Some(End::Failed(_)))] role="status" {
+            p {
+                (what) ": " (text_of(&task.kind)) ", " (grouped(done)) " of " (grouped(total)) " jobs"
+                @match &end {
+                    None => ".",
+                    Some(End::Finished) => ", finished.",
+                    Some(End::Stopped) => ", stopped.",
+                    Some(End::Failed(error)) => { ". It failed: " (crate::server::message(error)) },
+                }
+            }
+            @if end.is_none() {
+                progress value=(done) max=(total.max(1)) aria-label="Progress" {}
+                @if app.settings.write {
+                    (form(app, key, "acts", html! {
+                        input type="hidden" name="tab" value="errors";
+                        button name="do" value="stop" { "Stop" }
+                    }))
+                }
+            }
+        }
+    }
 }

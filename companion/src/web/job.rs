@@ -18,7 +18,7 @@ const SHOWN: usize = 64 * 1024;
 
 /// Returns the key and the ID of the requested job.
 fn asked(query: &Query) -> Result<(&[u8], &[u8]), Problem> {
-    match (query.get("key"), query.get("id")) {
+    match (query.given("key"), query.get("id")) {
         (Some(key), Some(id)) => Ok((key, id)),
         _ => Err(Problem::new(StatusCode::BAD_REQUEST, "Which job? (key=…&id=…)")),
     }
@@ -40,27 +40,38 @@ pub async fn page(State(app): Shared, query: Query) -> Page {
         (done(&query))
     };
     let title = shortened(&printable(id), 60);
-    let Some(job) = job else {
-        let body = html! { (path) h1 { (name(id)) } p.notice #gone { "There is no such job: it is finished, deleted, or never was." } };
-        return Ok(layout::page(&app, "queues", &title, body).await);
-    };
     let body = html! {
         (path)
-        // The possible actions depend on the state.
+        // The possible actions depend on the state. If the job ends while the page is open, the page says so.
         div #state data-live {
             div.heading {
-                h1 { (name(id)) " " span.badge.(job.state) { (job.state) } }
+                h1 { (name(id)) @if let Some(job) = &job { " " span.badge.(job.state) { (job.state) } } }
             }
-            @if app.settings.write { (actions(&app, key, &job)) }
-            @if let Some(error) = &job.error { section { h2 { "Error" } pre.error { (readable(error)) } } }
+            @match &job {
+                None => p.notice #gone { "There is no such job: it is finished, deleted, or never was." },
+                Some(job) => {
+                    @if app.settings.write { (actions(&app, key, job)) }
+                    @if let Some(progress) = &job.progress { section #progress { h2 { "Progress" } pre { (readable(progress)) } } }
+                    @if let Some(error) = &job.error { section #error { h2 { "Error" } pre.error { (readable(error)) } } }
+                }
+            }
         }
         div #job data-live {
-            dl.settings { (facts(&job, now_ms)) }
-            h2 { "History" }
-            (history(&job, now_ms))
+            @if let Some(job) = &job {
+                dl.settings { (facts(job, now_ms)) }
+                h2 { "History" }
+                (history(job, now_ms))
+            }
         }
-        @let payload = job.payload.as_deref().unwrap_or_default();
-        @let task = Task::read(payload);
+        div #content data-live { @if let Some(job) = &job { (content(key, job)) } }
+    };
+    Ok(layout::page(&app, "queues", &title, body).await)
+}
+
+fn content(key: &[u8], job: &Job) -> Markup {
+    let payload = job.payload.as_deref().unwrap_or_default();
+    let task = Task::read(payload);
+    html! {
         @if let Some(task) = &task { (task.facts()) }
         section {
             h2 { "Payload" @if task.is_some() { ": the body" } }
@@ -73,8 +84,7 @@ pub async fn page(State(app): Shared, query: Query) -> Page {
                 (payload_of("again", again))
             }
         }
-    };
-    Ok(layout::page(&app, "queues", &title, body).await)
+    }
 }
 
 fn facts(job: &Job, now_ms: u64) -> Markup {
@@ -98,7 +108,7 @@ fn facts(job: &Job, now_ms: u64) -> Markup {
 
 /// Whether [`history`] shows a field.
 fn is_past(field: &str) -> bool {
-    matches!(field, "created_ms" | "failed_ms")
+    matches!(field, "created_ms" | "failed_ms" | "progress_ms")
 }
 
 fn history(job: &Job, now_ms: u64) -> Markup {
@@ -112,6 +122,7 @@ fn history(job: &Job, now_ms: u64) -> Markup {
         (past("created_ms"), "Pushed"),
         (job.claimed_ms, "Last claimed"),
         (past("failed_ms"), "Last failed"),
+        (past("progress_ms"), "Last progress"),
         (Some(job.due_ms), next),
     ]
     .into_iter()
@@ -119,7 +130,7 @@ fn history(job: &Job, now_ms: u64) -> Markup {
     .collect();
     events.sort_by_key(|(ms, _)| *ms);
     html! {
-        div.scroll { table {
+        div.scroll tabindex="0" { table {
             thead { tr { th { "What" } th { "When" } th { "UTC" } } }
             tbody { @for (ms, what) in events { tr {
                 td { (what) @if let ("Last claimed", Some(worker)) = (what, &job.worker) { " by " (name(worker)) } }
@@ -138,7 +149,7 @@ fn payload_of(id: &str, payload: &[u8]) -> Markup {
         @if payload.is_empty() { p.quiet { "Empty." } } @else {
             pre id=(id) { @if let Some(json) = &json { (readable(json.as_bytes())) } @else { (readable(shown)) } }
             p.quiet {
-                button type="button" data-copy=(id) hidden { "Copy" } " "
+                button type="button" data-copy=(id) { "Copy" } " "
                 (crate::text::bytes(payload.len() as u64))
                 @if json.is_some() { " of JSON, indented" }
                 @if shown.len() < payload.len() { ", of which the first " (crate::text::bytes(SHOWN as u64)) " are shown" }

@@ -21,8 +21,8 @@ pub async fn page(app: &App, place: &str, title: &str, body: Markup) -> Markup {
     whole(app, place, title, body, Some(REFRESH_MS)).await
 }
 
-/// Returns a page that is the response to a submitted form. The script in the browser (`live.js`) does not reload this
-/// page, because only a POST returns it, and the script sends only GET requests.
+/// Returns a page that the script in the browser (`live.js`) does not reload: the response to a POST, or the result of a
+/// search.
 pub async fn still(app: &App, place: &str, title: &str, body: Markup) -> Markup {
     whole(app, place, title, body, None).await
 }
@@ -38,6 +38,10 @@ async fn whole(app: &App, place: &str, title: &str, body: Markup, refresh_ms: Op
                     @for (path, name) in PLACES {
                         a href=(path) aria-current=[(path == place).then_some("page")] { (name) }
                     }
+                }
+                form.search method="get" action="search" role="search" {
+                    input name="q" placeholder="Job, queue, limit, member" aria-label="Search all" required autocomplete="off" spellcheck="false";
+                    button { "Search" }
                 }
                 span.target {
                     button #pause type="button" hidden { "Pause" }

@@ -4,7 +4,8 @@
 //! - `query`: parameters as bytes, since keys are bytes.
 //! - `layout`, `chart`, `parts`: the parts of pages.
 //! - `overview`, `queues`, `queue` with `errors`, `groups` and `settings`, `job`, `workers`, `limits`, `sets`,
-//!   `boards`: the pages.
+//!   `boards`, `search`: the pages.
+//! - `letters`: counts dead letters by error, and retries or deletes those of one error.
 //! - `actions`: the actions that `--write` allows.
 //!
 //! Links are relative and all pages are in one folder, so a proxy may serve them below any path.
@@ -21,18 +22,20 @@ mod groups;
 mod guard;
 mod job;
 mod layout;
+mod letters;
 mod limits;
 mod overview;
 mod parts;
 mod query;
 mod queue;
 mod queues;
+mod search;
 mod sets;
 mod settings;
 mod workers;
 
 use crate::server::Server;
-use crate::{Failure, history::Histories, metrics, watch::Watch};
+use crate::{Failure, history::Histories, history::Usage, metrics, watch::Watch};
 use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -57,6 +60,8 @@ pub struct App {
     server: Server,
     settings: Settings,
     seen: RwLock<Seen>,
+    letters: letters::Letters,
+    usage: std::sync::Mutex<Usage>,
     /// The token that every HTML form of the page sends. Other sites do not know the token.
     token: String,
     port: u16,
@@ -111,6 +116,8 @@ pub async fn serve(server: Server, settings: Settings) -> Result<(), Failure> {
         server,
         settings,
         seen: RwLock::default(),
+        letters: Default::default(),
+        usage: Default::default(),
         token,
         port: address.port(),
         metrics: Default::default(),
@@ -133,6 +140,7 @@ fn router(app: Arc<App>) -> Router {
         .route("/limits", get(limits::page))
         .route("/sets", get(sets::page))
         .route("/boards", get(boards::page))
+        .route("/search", get(search::page))
         .route("/act", post(actions::act))
         .route("/metrics", get(scrape))
         .route("/assets/style.css", get(|| asset("text/css; charset=utf-8", include_str!("assets/style.css"))))

@@ -86,7 +86,7 @@ fn worries(watch: &Watch) -> Markup {
         @if found.is_empty() {
             p.quiet { "No dead letters, no paused queue, and no job waits longer than a minute." }
         } @else {
-            div.scroll { table {
+            div.scroll tabindex="0" { table {
                 thead { tr { th { "Queue" } th.number { "Dead" } th.number { "Ready" } th { "Longest wait" } th { "" } } }
                 tbody {
                     @for (key, watched) in found.iter().take(LISTED) {

@@ -35,6 +35,9 @@ pub fn tiles(tiles: &[Tile]) -> Markup {
 
 /// Shows a key or another name, truncated to a line, with the full text as title.
 pub fn name(bytes: &[u8]) -> Markup {
+    if bytes.is_empty() {
+        return html! { span.quiet { "without a name" } };
+    }
     let text = printable(bytes);
     html! { span.key title=(text) { (shortened(&text, 80)) } }
 }
@@ -64,6 +67,11 @@ pub fn done(query: &Query) -> Markup {
         "held" | "released" => "No job is in this group any more.".into(),
         "paused" => "The queue is paused: claims get nothing.".into(),
         "resumed" => "The queue goes on.".into(),
+        "begun" => "The jobs are being worked on: the page shows how far.".into(),
+        "stopped" => "It is stopped.".into(),
+        "busy" => "Nothing was begun: stop the other one of this queue first, or wait for its end.".into(),
+        "reset" => "The limit is reset: all its units are available.".into(),
+        "refunded" => format!("{} {} available again.", grouped(n), if n == 1 { "unit is" } else { "units are" }),
         "configured" => "The settings are changed.".into(),
         "unchanged" => "Nothing was changed.".into(),
         _ => return html! {},
@@ -100,4 +108,10 @@ pub fn outcome<T: FromRedisValue>(result: RedisResult<Value>) -> Result<T, Marku
     let found = reply::read::<Option<T>>(result);
     let found = found.map_err(|error| html! { p.notice.bad role="alert" { (crate::server::message(&error)) } })?;
     found.ok_or_else(|| html! { p.notice { "There is no such key." } })
+}
+
+/// Returns a field of a reply that is a map.
+pub fn field(value: &Value, name: &str) -> String {
+    let pairs = reply::pairs(value);
+    pairs.iter().find(|(other, _)| other == name).map_or_else(String::new, |(_, value)| reply::text(value))
 }

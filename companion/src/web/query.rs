@@ -28,6 +28,11 @@ impl Query {
         self.all(name).find(|value| !value.is_empty())
     }
 
+    /// Returns the first value of this name, even if it is empty: keys and groups may be empty.
+    pub fn given(&self, name: &str) -> Option<&[u8]> {
+        self.all(name).next()
+    }
+
     pub fn all<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a [u8]> {
         self.0.iter().filter(move |(other, _)| other == name).map(|(_, value)| value.as_slice())
     }
@@ -66,11 +71,15 @@ pub fn decoded(text: &[u8]) -> Vec<u8> {
 /// The maximum length of a link in bytes. It is below the longest URI that the HTTP library accepts.
 const LONGEST: usize = 60_000;
 
-/// Returns `path?name=value&…` without empty values. Links do not begin with `/`, because the page may be served below
-/// any path. If the values are too long for a link, the link leads to a page that reports this.
+/// The parameters whose empty value is a name: the key or the group `""`.
+const NAMES: [&str; 2] = ["key", "group"];
+
+/// Returns `path?name=value&…` without the empty values of parameters other than [`NAMES`]. Links do not begin with
+/// `/`, because the page may be served below any path. If the values are too long for a link, the link leads to a page
+/// that reports this.
 pub fn link(path: &str, parameters: &[(&str, &[u8])]) -> String {
     let mut link = path.to_owned();
-    for (name, value) in parameters.iter().filter(|(_, value)| !value.is_empty()) {
+    for (name, value) in parameters.iter().filter(|(name, value)| !value.is_empty() || NAMES.contains(name)) {
         link.push(if link.len() == path.len() { '?' } else { '&' });
         link.push_str(name);
         link.push('=');
@@ -91,6 +100,8 @@ mod tests {
         let query = Query::parse(link.strip_prefix("queue?").expect("parameters").as_bytes());
         assert_eq!(query.get("key"), Some(all.as_slice()));
         assert_eq!((query.get("state"), query.get("after")), (None, Some(&b"a b+c&d=e"[..])));
+        assert_eq!(super::link("queue", &[("key", b""), ("tab", b"")]), "queue?key=");
+        assert_eq!((Query::parse(b"key=").given("key"), query.given("id")), (Some(&b""[..]), None));
         assert_eq!(decoded(encoded(&all).as_bytes()), all);
     }
 

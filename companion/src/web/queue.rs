@@ -2,6 +2,7 @@
 
 use super::celery::Task;
 use super::chart::{self, Chart, Unit};
+use super::groups::Group;
 use super::parts::{done, form, moment, name, per_second, tile, tiles};
 use super::query::{Query, encoded, link};
 use super::{App, Page, Problem, Shared, errors, groups, layout, settings};
@@ -13,7 +14,6 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use maud::{Markup, html};
 use redis::{RedisResult, Value, pipe};
-use zeitset_client::zq;
 
 /// Jobs or groups per page.
 pub const ROWS: usize = 25;
@@ -54,23 +54,23 @@ impl Tab {
 }
 
 pub async fn page(State(app): Shared, query: Query) -> Page {
-    let key = query.get("key").ok_or_else(|| Problem::new(StatusCode::BAD_REQUEST, "Which queue? (key=…)"))?;
+    let key = query.given("key").ok_or_else(|| Problem::new(StatusCode::BAD_REQUEST, "Which queue? (key=…)"))?;
     let tab = query.text("tab");
     let tab = Tab::ALL.into_iter().find(|known| known.name() == tab).unwrap_or(Tab::ALL[0]);
     let (now_ms, exists, queue, memory) = figures(&app.server, key).await?;
     let after = query.get("after").unwrap_or_default();
+    // The tabs of jobs can show a single group.
+    let group = match (tab, query.given("group")) {
+        (Tab::Jobs(_), Some(name)) => Some(groups::one(&app.server, key, name).await?),
+        _ => None,
+    };
     let content = match tab {
         Tab::Jobs(state) => {
-            let (jobs, is_first) = jobs(&app.server, key, state, after).await?;
-            html! {
-                @if !after.is_empty() && is_first {
-                    p.notice role="status" { "The last job of the page before is gone, so this is the first page." }
-                }
-                (jobs_of(&app, key, state, &jobs, now_ms))
-            }
+            let list = List { key, state, group: group.as_ref() };
+            jobs_of(&app, &list, &jobs(&app.server, &list, after).await?, now_ms)
         }
-        Tab::Errors => errors::show(&app, key, queue.dead, now_ms).await?,
-        Tab::Groups => groups::show(&app, key, after, now_ms).await?,
+        Tab::Errors => errors::show(&app, key, &queue, now_ms).await?,
+        Tab::Groups => groups::show(&app, key, &query, now_ms).await?,
         Tab::Charts => charts(&app, key).await,
         Tab::Settings => settings::show(&app, key, &queue),
     };
@@ -89,22 +89,31 @@ pub async fn page(State(app): Shared, query: Query) -> Page {
         tile("Jobs expired", total("expired")),
         tile("Memory", crate::text::bytes(memory)),
     ];
-    let count = |tab| match tab {
-        Tab::Jobs(state) => Some(queue.count(state)),
+    let count = |tab| match (tab, &group) {
+        (Tab::Jobs(state), None) => Some(queue.count(state)),
+        (Tab::Jobs(state), Some(group)) => group.count(state),
         _ => None,
+    };
+    let to = |tab: Tab| {
+        let to = [("key", key), ("tab", tab.name().as_bytes())];
+        let group =
+            group.as_ref().filter(|_| matches!(tab, Tab::Jobs(_))).map(|group| ("group", group.name.as_slice()));
+        link("queue", &to.into_iter().chain(group).collect::<Vec<_>>())
     };
     let body = html! {
         p.path { a href="queues" { "Queues" } }
         (done(&query))
-        div.heading {
-            h1 { (name(key)) @if queue.is_paused { " " span.badge.warn { "paused" } } }
-            @if app.settings.write { (pause(&app, key, queue.is_paused)) }
+        div #heading data-live {
+            div.heading {
+                h1 { (name(key)) @if queue.is_paused { " " span.badge.warn { "paused" } } }
+                @if app.settings.write { (pause(&app, key, queue.is_paused)) }
+            }
+            @if !exists { p.notice { "There is no such queue now. It appears with its first job." } }
         }
-        @if !exists { p.notice { "There is no such queue now. It appears with its first job." } }
         div #figures data-live { (tiles(&figures)) }
         nav #tabs .tabs data-live aria-label="Parts of the queue" {
             @for other in Tab::ALL {
-                a href=(link("queue", &[("key", key), ("tab", other.name().as_bytes())])) aria-current=[(tab == other).then_some("page")] {
+                a href=(to(other)) aria-current=[(tab == other).then_some("page")] {
                     (other.name())
                     @if let Some(count) = count(other) { " " b.bad[other == Tab::Jobs(JobState::Dead) && count > 0] { (grouped(count)) } }
                 }
@@ -135,33 +144,74 @@ async fn figures(server: &Server, key: &[u8]) -> Result<(u64, bool, Queue, u64),
     Ok((micros(&time?) / 1000, reply::count(&exists?) == Some(1), Queue::read(&stats?), memory))
 }
 
-/// Returns at most `most` jobs in one state, in the order of ZQ.PEEK. The payloads are left out. If `after` is not
-/// empty, returns only jobs that follow the job `after`.
-pub async fn peek(server: &Server, key: &[u8], state: JobState, most: usize, after: &[u8]) -> RedisResult<Vec<Job>> {
-    let peek = zq::peek(key, state.name()).count(most as u64).no_payload().reply_as::<Vec<_>>();
-    let listed = server.call(if after.is_empty() { peek } else { peek.after(after) }).await?;
-    Ok(listed.into_iter().map(|job| Job::listed(state, job)).collect())
+/// The jobs that a tab lists: those of one state, and perhaps only those of one group.
+struct List<'a> {
+    key: &'a [u8],
+    state: JobState,
+    group: Option<&'a Group>,
 }
 
-/// Returns a page of jobs, and whether it is the first page. If the job `after` is no longer in this state, returns the
-/// first page.
-async fn jobs(server: &Server, key: &[u8], state: JobState, after: &[u8]) -> Result<(Vec<Job>, bool), Problem> {
-    let (listed, is_first) = match peek(server, key, state, ROWS + 1, after).await {
-        Err(error) if !after.is_empty() && crate::server::message(&error).contains("no such job in this state") => {
-            (peek(server, key, state, ROWS + 1, b"").await?, true)
+impl List<'_> {
+    /// Returns at most `most` jobs in the order of ZQ.PEEK, without their payloads. If `after` is not empty, returns
+    /// only jobs that follow the job `after`.
+    async fn peek(&self, server: &Server, most: usize, after: &[u8]) -> RedisResult<Vec<Job>> {
+        server.peek(self.key, self.state, self.group.map(|group| group.name.as_slice()), most, after).await
+    }
+
+    /// Returns a link to this tab, with more parameters.
+    fn link(&self, more: &[(&str, &[u8])]) -> String {
+        let group = self.group.map(|group| ("group", group.name.as_slice()));
+        let tab = [("key", self.key), ("tab", self.state.name().as_bytes())];
+        link("queue", &tab.into_iter().chain(group).chain(more.iter().copied()).collect::<Vec<_>>())
+    }
+}
+
+/// A page of a list.
+struct Listed {
+    jobs: Vec<Job>,
+    /// Why this is the first page, although another one was requested.
+    moved: Option<String>,
+    more: More,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum More {
+    Nothing,
+    NextPage,
+    /// There are more jobs, but the server does not list them at a bounded cost.
+    Unlisted,
+}
+
+/// Returns a page of jobs. If the server cannot continue after the job `after`, returns the first page.
+async fn jobs(server: &Server, list: &List<'_>, after: &[u8]) -> Result<Listed, Problem> {
+    let (mut listed, moved) = match list.peek(server, ROWS + 1, after).await {
+        Err(error) if !after.is_empty() && error.code() == Some("ERR") => {
+            (list.peek(server, ROWS + 1, b"").await?, Some(crate::server::message(&error)))
         }
-        listed => (listed?, after.is_empty()),
+        listed => (listed?, None),
     };
-    let mut known = get(server, key, &listed, MOST_FETCHED).await?.into_iter();
+    let more = if listed.len() <= ROWS {
+        More::Nothing
+    } else {
+        listed.truncate(ROWS);
+        // Asks for the next page now, so that no link leads to an error. If the last job has left this state meanwhile,
+        // the link leads to the first page.
+        match list.peek(server, 1, &listed[ROWS - 1].id).await {
+            Err(error) if error.code() != Some("ERR") => return Err(error.into()),
+            Err(error) if !crate::server::message(&error).contains("no such job") => More::Unlisted,
+            _ => More::NextPage,
+        }
+    };
+    let mut known = get(server, list.key, &listed, MOST_FETCHED).await?.into_iter();
     // If a job is gone or has changed its state, the list shows it as ZQ.PEEK returned it.
-    let is_same = |job: &Job| job.state == state.name();
+    let is_same = |job: &Job| job.state == list.state.name();
     let jobs = listed.into_iter().map(|job| known.next().flatten().filter(is_same).unwrap_or(job));
-    Ok((jobs.collect(), is_first))
+    Ok(Listed { jobs: jobs.collect(), moved, more })
 }
 
 /// Returns all fields of these jobs. Reads the jobs one by one, and stops when their payloads exceed `most` bytes in
 /// total. ZQ.GET returns whole payloads, so the last payload may exceed the limit.
-pub async fn get(server: &Server, key: &[u8], jobs: &[Job], most: usize) -> RedisResult<Vec<Option<Job>>> {
+async fn get(server: &Server, key: &[u8], jobs: &[Job], most: usize) -> RedisResult<Vec<Option<Job>>> {
     let (mut known, mut fetched) = (Vec::new(), 0);
     for job in jobs {
         if fetched > most {
@@ -209,12 +259,14 @@ fn pause(app: &App, key: &[u8], is_paused: bool) -> Markup {
     )
 }
 
-fn jobs_of(app: &App, key: &[u8], state: JobState, jobs: &[Job], now_ms: u64) -> Markup {
-    let (shown, more) = (&jobs[..jobs.len().min(ROWS)], jobs.len() > ROWS);
+fn jobs_of(app: &App, list: &List, listed: &Listed, now_ms: u64) -> Markup {
+    let (key, state, shown) = (list.key, list.state, listed.jobs.as_slice());
     let write = app.settings.write;
+    let group =
+        html! { @if let Some(group) = list.group { input type="hidden" name="group" value=(encoded(&group.name)); } };
     let selection = html! {
-        @if write && !shown.is_empty() {
-            div.acts {
+        @if write {
+            div #acts .acts hidden[shown.is_empty()] data-live {
                 label.check { input type="checkbox" data-all; " all on this page" }
                 @match state {
                     JobState::Dead => button.main name="do" value="retry" { "Retry" },
@@ -227,15 +279,27 @@ fn jobs_of(app: &App, key: &[u8], state: JobState, jobs: &[Job], now_ms: u64) ->
         div #jobs data-live { (table(write, key, state, shown, now_ms)) }
     };
     html! {
-        @if write && state != JobState::Claimed { (bulk(app, key, state)) }
+        @if let Some(group) = list.group { (groups::heading(app, key, group, state, now_ms)) }
+        div #moved data-live {
+            @if let Some(why) = &listed.moved {
+                p.notice role="status" {
+                    @if why.contains("no such job") { "The last job of the page before is gone, so this is the first page." }
+                    @else { "This is the first page. The server does not list the page that you asked for: " (why) }
+                }
+            }
+        }
+        @if write && state != JobState::Claimed { (bulk(app, key, state, &group)) }
         @if write {
-            (form(app, key, "selection", html! { input type="hidden" name="tab" value=(state.name()); (selection) }))
+            (form(app, key, "selection", html! { input type="hidden" name="tab" value=(state.name()); (group) (selection) }))
         } @else { (selection) }
-        nav.pages aria-label="Pages of jobs" {
-            @if more || !shown.is_empty() { a href=(link("queue", &[("key", key), ("tab", state.name().as_bytes())])) { "First page" } }
-            @if more {
-                @let last = &shown[shown.len() - 1].id;
-                a #next href=(link("queue", &[("key", key), ("tab", state.name().as_bytes()), ("after", last)])) { "Next page" }
+        nav #pages .pages data-live aria-label="Pages of jobs" {
+            @if !shown.is_empty() { a href=(list.link(&[])) { "First page" } }
+            @if listed.more == More::NextPage { a #next href=(list.link(&[("after", &shown[shown.len() - 1].id)])) { "Next page" } }
+            @if listed.more == More::Unlisted {
+                span.quiet {
+                    "Of a queue with priorities or groups, the server lists only the first ready jobs. "
+                    @if list.group.is_none() { "The " a href=(link("queue", &[("key", key), ("tab", b"groups")])) { "groups" } " lead to the others." }
+                }
             }
         }
     }
@@ -248,18 +312,18 @@ fn table(write: bool, key: &[u8], state: JobState, jobs: &[Job], now_ms: u64) ->
         JobState::Claimed => "Lease expires",
         JobState::Dead => "Died",
     };
-    let last = match state {
-        JobState::Claimed => "Worker",
-        JobState::Dead => "Error",
-        _ => "",
+    let last: &[&str] = match state {
+        JobState::Claimed => &["Worker", "Progress"],
+        JobState::Dead => &["Error"],
+        _ => &[],
     };
     html! {
         @if jobs.is_empty() { p.quiet { "No " (state.name()) " job." } } @else {
-            div.scroll { table {
+            div.scroll tabindex="0" { table {
                 thead { tr {
                     @if write { th { span.hidden { "Select" } } }
                     th { "Job" } th { (when) } th.number { "Attempts" } th.number { "Priority" }
-                    @if !last.is_empty() { th { (last) } }
+                    @for column in last { th { (column) } }
                     th { "Payload" }
                 } }
                 tbody { @for job in jobs {
@@ -270,7 +334,10 @@ fn table(write: bool, key: &[u8], state: JobState, jobs: &[Job], now_ms: u64) ->
                         td.number { (job.attempts) @if job.max_attempts > 0 { " of " (job.max_attempts) } }
                         td.number { (job.priority) }
                         @match state {
-                            JobState::Claimed => td { @if let Some(worker) = &job.worker { (name(worker)) } @else { "–" } },
+                            JobState::Claimed => {
+                                td { @if let Some(worker) = &job.worker { (name(worker)) } @else { "–" } }
+                                td { @if let Some(progress) = &job.progress { (name(progress)) } @else { "–" } }
+                            },
                             JobState::Dead => td.error { @if let Some(error) = &job.error { (name(error)) } @else { "–" } },
                             _ => {},
                         }
@@ -290,18 +357,22 @@ fn beginning(payload: &[u8]) -> String {
     }
 }
 
-fn bulk(app: &App, key: &[u8], state: JobState) -> Markup {
+/// Shows forms that retry or remove many jobs. `group` is an input with the name of the group, or empty.
+fn bulk(app: &App, key: &[u8], state: JobState, group: &Markup) -> Markup {
     html! {
         details.bulk {
             summary { "Many at once" }
             @if state == JobState::Dead {
                 (form(app, key, "inline", html! {
+                    input type="hidden" name="tab" value="dead";
+                    (group)
                     label { span { "Retry at most" } input name="count" value="1000" inputmode="numeric" required size="8"; }
                     button.main name="do" value="redrive" { "Retry, longest dead first" }
                 }))
             }
             (form(app, key, "inline", html! {
                 input type="hidden" name="state" value=(state.name());
+                (group)
                 label { span { "Remove those " (state.name()) " for longer than" } input name="older" required size="8"; }
                 button.danger name="do" value="clean" { "Remove" }
             }))

@@ -67,7 +67,9 @@ pub async fn page(State(app): Shared, query: Query) -> Page {
     let body = html! {
         h1 { "Queues" }
         div #totals data-live { (tiles(&totals)) }
-        @if let Some(refusal) = &refusal { p.notice.bad role="alert" { "Queues cannot be listed: " (refusal) } }
+        div #refusal data-live {
+            @if let Some(refusal) = &refusal { p.notice.bad role="alert" { "Queues cannot be listed: " (refusal) } }
+        }
         div.tools {
             form.look method="get" action="queues" role="search" {
                 label { span { "Name contains" } input name="filter" value=(filter) autocomplete="off" spellcheck="false"; }
@@ -77,14 +79,14 @@ pub async fn page(State(app): Shared, query: Query) -> Page {
                 button { "Show" }
             }
         }
-        @if sort != "name" || !filter.is_empty() {
-            @if has_more { p.quiet { "Of the first " (grouped(MOST_QUEUES as u64)) " queues by name." } }
-            @else if !is_complete { p.quiet { "The queues are still being read." } }
-        }
         div #queues data-live {
+            @if sort != "name" || !filter.is_empty() {
+                @if has_more { p.quiet { "Of the first " (grouped(MOST_QUEUES as u64)) " queues by name." } }
+                @else if !is_complete { p.quiet { "The queues are still being read." } }
+            }
             @if names.is_empty() { p.quiet { "No queue." } } @else { (table(&names, &queues, &rates)) }
         }
-        nav.pages aria-label="Pages of queues" {
+        nav #pages .pages data-live aria-label="Pages of queues" {
             @if start > 0 || query.get("after").is_some() { a href=(link("queues", &[("sort", sort.as_bytes()), ("filter", filter.as_bytes())])) { "First page" } }
             @if let Some(next) = next { a #next href=(next) { "Next page" } }
         }
@@ -123,7 +125,7 @@ fn table(names: &[Key], queues: &BTreeMap<Key, Watched>, rates: &BTreeMap<Key, W
     let per_second =
         |name: &Key, counter| rates.get(name).and_then(|watched| watched.rate(counter)).map_or("–".to_owned(), rate);
     html! {
-        div.scroll { table {
+        div.scroll tabindex="0" { table {
             thead { tr {
                 th { "Queue" } th.number { "Ready" } th.number { "Delayed" } th.number { "Claimed" } th.number { "Dead" }
                 th.number { "Pushed/s" } th.number { "Finished/s" } th.number { "Longest wait" }

@@ -3,13 +3,12 @@
 use super::parts::{look, name, outcome, per_second, tile, tiles};
 use super::query::Query;
 use super::{Page, Shared, chart, layout};
-use crate::server::Key;
+use crate::server::reply;
 use crate::text::{grouped, span};
 use crate::watch::WORRYING_LAG_MS;
 use axum::extract::State;
 use maud::{Markup, html};
-use redis::pipe;
-use zeitset_client::zexp::{self, Ttl, WithTtl};
+use redis::{Value, pipe};
 
 const ROWS: usize = 25;
 
@@ -19,15 +18,16 @@ const CHARTS: &[chart::Chart] = &[
 ];
 
 pub async fn page(State(app): Shared, query: Query) -> Page {
-    let key = query.get("key").unwrap_or_default();
+    let (key, member) = (query.given("key"), query.get("member"));
     let mut pipe = pipe();
-    if !key.is_empty() {
-        pipe.add_command(zexp::card(key).into());
-        pipe.add_command(zexp::members(key).limit(0, ROWS as i64).with_ttl().into());
+    if let Some(key) = key {
+        pipe.cmd("ZEXP.CARD").arg(key);
+        pipe.cmd("ZEXP.MEMBERS").arg(key).arg("LIMIT").arg(0).arg(ROWS).arg("WITHPTTL");
+        if let Some(member) = member {
+            pipe.cmd("ZEXP.PTTL").arg(key).arg(member);
+        }
     }
-    let mut replies = app.server.ask(pipe).await?.into_iter();
-    let both = |(card, members)| Ok::<_, Markup>((outcome(card)?, outcome(members)?));
-    let found = replies.next().zip(replies.next()).map(both);
+    let replies: Vec<_> = app.server.ask(pipe).await?.into_iter().map(outcome::<Value>).collect();
     let seen = app.seen.read().await;
     let (watch, info) = (&seen.watch, &seen.watch.now.info);
     let lag = info.count("zeitset_sweep_lag_ms");
@@ -46,11 +46,14 @@ pub async fn page(State(app): Shared, query: Query) -> Page {
         div #charts .charts data-live { @for one in CHARTS { (chart::draw(one, &seen.history.server)) } }
         section {
             h2 { "Look at one set" }
-            (look("sets", "Key", key, html! {}))
-            @if let Some(found) = &found { div #set data-live {
-                @match found {
-                    Ok((live, WithTtl(members))) => (set(key, *live, members)),
-                    Err(why) => (why),
+            (look("sets", "Key", key.unwrap_or_default(), html! {
+                label { span { "Member" } input name="member" value=(std::str::from_utf8(member.unwrap_or_default()).unwrap_or_default()) autocomplete="off" spellcheck="false"; }
+            }))
+            @if let (Some(key), [card, members, ttl @ ..]) = (key, replies.as_slice()) { div #set data-live {
+                @if let (Some(member), Some(Ok(ttl))) = (member, ttl.first()) { (one(member, ttl)) }
+                @match (card, members) {
+                    (Ok(card), Ok(members)) => (set(key, card, members)),
+                    (Err(why), _) | (_, Err(why)) => (why),
                 }
             } }
         }
@@ -59,15 +62,29 @@ pub async fn page(State(app): Shared, query: Query) -> Page {
     Ok(layout::page(&app, "sets", "Sets", body).await)
 }
 
-fn set(key: &[u8], live: u64, members: &[(Key, Ttl)]) -> Markup {
+/// Shows when a member expires. `ttl` is the reply of ZEXP.PTTL.
+fn one(member: &[u8], ttl: &Value) -> Markup {
+    html! { p.notice role="status" {
+        (name(member))
+        @match reply::array(ttl).first().and_then(reply::number) {
+            Some(-1) => " never expires.",
+            Some(ms) if ms >= 0 => { " expires in " (span(ms.unsigned_abs())) "." },
+            _ => " is no live member.",
+        }
+    } }
+}
+
+fn set(key: &[u8], card: &Value, members: &Value) -> Markup {
+    let live = reply::count(card).unwrap_or_default();
+    let members = reply::array(members);
     html! {
         h3 { (name(key)) " " span.badge { (grouped(live)) " live" } }
         @if live == 0 { p.quiet { "No live member: the set is empty, or there is no such key." } } @else {
-            div.scroll { table {
+            div.scroll tabindex="0" { table {
                 thead { tr { th { "Member, soonest first" } th.number { "Expires in" } } }
-                tbody { @for (member, ttl) in members { tr {
-                    td { (name(member)) }
-                    td.number { @match ttl { Ttl::Remaining(left) => (span(left.as_millis() as u64)), _ => "never" } }
+                tbody { @for pair in members.chunks_exact(2) { tr {
+                    td { (name(reply::bytes(&pair[0]).unwrap_or_default())) }
+                    td.number { @match reply::count(&pair[1]) { Some(ms) => (span(ms)), None => "never" } }
                 } } }
             } }
             @if live as usize > ROWS { p.quiet { "and " (grouped(live - ROWS as u64)) " more" } }

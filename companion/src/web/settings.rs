@@ -72,7 +72,7 @@ pub fn show(app: &App, key: &[u8], queue: &Queue) -> Markup {
             } }
         };
     }
-    form(
+    let form = form(
         app,
         key,
         "settings",
@@ -88,7 +88,9 @@ pub fn show(app: &App, key: &[u8], queue: &Queue) -> Markup {
             }
             div.acts { button.main name="do" value="configure" { "Save" } }
         },
-    )
+    );
+    // If the settings change on the server, the fields that the user has not edited show the new values.
+    html! { div #settings data-live { (form) } }
 }
 
 /// Returns the arguments of ZQ.CONFIG for the changed fields.

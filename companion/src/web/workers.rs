@@ -42,10 +42,10 @@ pub async fn page(axum::extract::State(app): Shared, query: Query) -> Page {
     };
     let (now_ms, workers, is_part) = read(&app.server, &queues).await?;
     let found: usize = workers.values().map(Vec::len).sum();
-    let one = query.all("worker").next();
+    let one = query.given("worker");
     let body = html! {
         @if one.is_some() { p.path { a href="workers" { "Workers" } } }
-        h1 { @match one { None => "Workers", Some(b"") => "Without a name", Some(worker) => (name(worker)) } }
+        h1 { @match one { None => "Workers", Some(worker) => (name(worker)) } }
         div #workers data-live {
             @if is_part {
                 p.quiet { "Of " (grouped(claimed)) " claimed jobs, " (grouped(found as u64)) " were read: the first " (JOBS) " of each queue." }
@@ -90,13 +90,11 @@ fn table(workers: &Workers, now_ms: u64) -> Markup {
     let next = |held: &[Held]| held.first().map_or(0, |held| held.job.due_ms);
     html! {
         @if workers.is_empty() { p.quiet { "No job is claimed." } } @else {
-            div.scroll { table {
+            div.scroll tabindex="0" { table {
                 thead { tr { th { "Worker" } th.number { "Jobs" } th { "Oldest claim" } th { "Next lease expires" } th { "Queues" } } }
                 tbody { @for (worker, held) in workers.iter().take(ROWS) { tr {
                     // Claims without AS belong to a worker with an empty name, which has a page, too.
-                    td { a href={ "workers?worker=" (encoded(worker)) } {
-                        @if worker.is_empty() { "without a name" } @else { (name(worker)) }
-                    } }
+                    td { a href={ "workers?worker=" (encoded(worker)) } { (name(worker)) } }
                     td.number { (grouped(held.len() as u64)) }
                     td { @if let Some(ms) = since(held) { (moment(ms, now_ms)) } @else { "–" } }
                     td { (moment(next(held), now_ms)) }
@@ -117,7 +115,7 @@ fn table(workers: &Workers, now_ms: u64) -> Markup {
 fn jobs(held: &[Held], now_ms: u64) -> Markup {
     html! {
         @if held.is_empty() { p.quiet { "It holds no job." } } @else {
-            div.scroll { table {
+            div.scroll tabindex="0" { table {
                 thead { tr { th { "Job" } th { "Queue" } th { "Claimed" } th { "Lease expires" } th.number { "Attempts" } } }
                 tbody { @for Held { queue, job } in held.iter().take(ROWS) { tr {
                     td { a href=(link("job", &[("key", queue), ("id", &job.id)])) { (name(&job.id)) } }

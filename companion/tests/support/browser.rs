@@ -95,6 +95,13 @@ impl Browser {
         self.must("/window/rect", &json!({"width": width, "height": height}));
     }
 
+    /// Emulates a screen, which may be narrower than a window can be.
+    pub fn screen(&self, width: u32, height: u32) {
+        let metrics = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600});
+        let command = json!({"cmd": "Emulation.setDeviceMetricsOverride", "params": metrics});
+        self.must("/goog/cdp/execute", &command);
+    }
+
     pub fn dark(&self, is_dark: bool) {
         let scheme = if is_dark { "dark" } else { "light" };
         let feature = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
@@ -105,6 +112,15 @@ impl Browser {
     #[track_caller]
     pub fn script(&self, body: &str) -> Value {
         self.must("/execute/sync", &json!({"script": body, "args": []}))
+    }
+
+    /// Runs a function body in the page, and returns the value to which its promise resolves.
+    #[track_caller]
+    pub fn promise(&self, body: &str) -> Value {
+        let script = format!(
+            "const done = arguments[0]; (async () => {{ {body} }})().then(done, (error) => done({{ error: String(error) }}))"
+        );
+        self.must("/execute/async", &json!({"script": script, "args": []}))
     }
 
     #[track_caller]

@@ -4,7 +4,7 @@ mod browser;
 mod running;
 
 pub use browser::Browser;
-pub use running::{Running, companion, fetch, printed};
+pub use running::{Running, companion, fetch, printed, ui};
 
 use std::time::Duration;
 
@@ -26,4 +26,15 @@ pub fn found<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
         found.is_some()
     });
     found.expect("just found")
+}
+
+/// Returns the texts of the cells of a part of the page, by row.
+pub fn rows(page: &str, part: &str) -> Vec<String> {
+    let part = page.split(&format!("id=\"{part}\"")).nth(1).expect("the part");
+    let rows = part.split("</table>").next().unwrap_or_default().split("<tr").skip(2);
+    rows.map(|row| {
+        let texts = row.split('>').skip(1).filter_map(|piece| piece.split('<').next()).map(str::trim);
+        texts.filter(|text| !text.is_empty()).collect::<Vec<_>>().join("|")
+    })
+    .collect()
 }

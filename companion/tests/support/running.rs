@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Output, Stdio};
-use testkit::{Signal, signal};
+use testkit::{Server, Signal, signal};
 
 pub fn companion(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_zeitset"));
@@ -46,6 +46,28 @@ impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// Starts `zeitset ui`, which samples the server often.
+pub fn ui(server: &Server, words: &[&str]) -> Running {
+    let url = server.url();
+    Running::start(companion(&[&["ui", "--redis", &url, "--interval", "100ms"], words].concat()))
+}
+
+impl Running {
+    /// Returns the token of the forms.
+    pub fn token(&self) -> String {
+        let (_, page) = self.get("/queue?key=mails");
+        let token = page.split("name=\"token\" value=\"").nth(1).and_then(|rest| rest.split('"').next());
+        token.expect("a form").to_owned()
+    }
+
+    /// Submits a form. Returns the status, and the page to which the response redirects, or else the response.
+    pub fn act(&self, fields: &str) -> (u16, String) {
+        let (status, answer) = fetch(&self.address, "POST", "/act", &[], &format!("token={}&{fields}", self.token()));
+        let to = answer.lines().find_map(|line| line.strip_prefix("location: ")).map(str::to_owned);
+        (status, to.unwrap_or(answer))
     }
 }
 

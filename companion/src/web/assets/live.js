@@ -25,7 +25,8 @@ function update(old, fresh) {
     if (old.data !== fresh.data) old.data = fresh.data;
     return;
   }
-  if (old.outerHTML === fresh.outerHTML) return;
+  // The button says that it has copied.
+  if (old.outerHTML === fresh.outerHTML || old.matches("[data-copy]")) return;
   for (const { name } of [...old.attributes]) {
     // Keeps `open`, because the user opens and closes `details` elements.
     if (!fresh.hasAttribute(name) && name !== "open") old.removeAttribute(name);
@@ -100,14 +101,14 @@ document.addEventListener("change", (event) => {
   for (const box of event.target.form.querySelectorAll("input[name=id]")) box.checked = event.target.checked;
 });
 
-// Copies a part of the page. navigator.clipboard exists only over HTTPS.
-for (const button of document.querySelectorAll("[data-copy]")) {
-  button.hidden = false;
-  button.addEventListener("click", () => {
-    getSelection().selectAllChildren(document.getElementById(button.dataset.copy));
-    button.textContent = document.execCommand("copy") ? "Copied" : "Press Ctrl-C";
-  });
-}
+// Copies a part of the page. navigator.clipboard exists only over HTTPS. Without this script, the buttons are hidden.
+document.documentElement.classList.add("scripted");
+document.addEventListener("click", (event) => {
+  const button = event.target.closest?.("[data-copy]");
+  if (!button) return;
+  getSelection().selectAllChildren(document.getElementById(button.dataset.copy));
+  button.textContent = document.execCommand("copy") ? "Copied" : "Press Ctrl-C";
+});
 
 // Shows the values of a chart at the pointer.
 const shows = {
