@@ -135,7 +135,7 @@ impl<'a> Unpacker<'a> {
         let mut unpacker = Unpacker(argument);
         match unpacker.byte()? {
             FORMAT => Ok(unpacker),
-            found => Err(DecodeError::Format { found: found.into(), known: FORMAT.into() }),
+            found => Err(DecodeError::Format { found: found.into(), oldest: FORMAT.into(), newest: FORMAT.into() }),
         }
     }
 

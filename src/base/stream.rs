@@ -25,7 +25,7 @@ pub enum DecodeError {
     /// The input ends too early, or its next item is of another kind than requested.
     Truncated,
     /// The input has a format that this version does not read.
-    Format { found: u64, known: u64 },
+    Format { found: u64, oldest: u64, newest: u64 },
     /// The input is not a valid value, for this reason.
     Invalid(&'static str),
 }
@@ -34,8 +34,11 @@ impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             DecodeError::Truncated => f.write_str("it is cut short"),
-            DecodeError::Format { found, known } => {
-                write!(f, "it has format {found}; this version of the module reads format {known}")
+            DecodeError::Format { found, oldest, newest } if oldest == newest => {
+                write!(f, "it has format {found}; this version of the module reads format {newest}")
+            }
+            DecodeError::Format { found, oldest, newest } => {
+                write!(f, "it has format {found}; this version of the module reads formats {oldest} to {newest}")
             }
             DecodeError::Invalid(reason) => write!(f, "it is invalid: {reason}"),
         }

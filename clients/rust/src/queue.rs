@@ -416,12 +416,9 @@ impl<C, T> Push<'_, C, T> {
         replace() { self.options = self.options.replace() }
         /// The job of this ID runs at least once after this push, and never twice at a time.
         again() { self.options = self.options.again() }
-    }
-
-    /// With `id` and `every`: the recurring job of this ID becomes what this push says, and keeps its due time. If a
-    /// worker holds the job, that run goes on, and the change takes effect when it ends.
-    pub fn declare(self) -> Self {
-        self.change(Call::declare)
+        /// With `id` and `every`: the recurring job of this ID becomes what this push says, and keeps its due time. If a
+        /// worker holds the job, that run goes on, and the change takes effect when it ends.
+        declare() { self.options = self.options.declare() }
     }
 }
 

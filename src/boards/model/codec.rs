@@ -125,7 +125,7 @@ pub(in crate::boards) fn read_schema(input: &mut impl Reader) -> Result<Schema, 
     let mut number = || input.number();
     let version = number()?;
     if version != VERSION {
-        return Err(DecodeError::Format { found: version, known: VERSION });
+        return Err(DecodeError::Format { found: version, oldest: VERSION, newest: VERSION });
     }
     let ties = usize::try_from(number()?).ok().and_then(|ties| Ties::ALL.get(ties));
     let ties = *ties.ok_or(SCHEMA)?;

@@ -88,7 +88,7 @@ impl Queue {
     pub fn decode(from: &mut impl Reader) -> Result<Self, DecodeError> {
         let version = from.number()?;
         if !(OLDEST_VERSION..=VERSION).contains(&version) {
-            return Err(DecodeError::Format { found: version, known: VERSION });
+            return Err(DecodeError::Format { found: version, oldest: OLDEST_VERSION, newest: VERSION });
         }
         let settings: Settings = read_fields(Settings::FIELDS, from)?;
         ensure(settings == settings.normal(), "setting out of range")?;

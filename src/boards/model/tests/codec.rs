@@ -73,7 +73,7 @@ fn every_part_of_a_header_is_checked() {
         items[at] = Item::Number(number);
         decode(items).err()
     };
-    assert_eq!(changed(0, 2), Some(DecodeError::Format { found: 2, known: 1 }));
+    assert_eq!(changed(0, 2), Some(DecodeError::Format { found: 2, oldest: 1, newest: 1 }));
     assert_eq!(changed(1, 3), Some(SCHEMA));
     assert_eq!(changed(2, 2), Some(TOO_MANY));
     assert_eq!(changed(3, 0), Some(SCHEMA));
