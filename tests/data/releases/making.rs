@@ -70,7 +70,8 @@ pub fn write(folder: &Path, server: &Server, clock: &Clock, before_questions: im
 pub fn aof(server: &Server, kind: char) -> PathBuf {
     let folder = server.folder().join("appendonlydir");
     let manifest = fs::read_to_string(folder.join("appendonly.aof.manifest")).expect("the server keeps an AOF");
-    let line = manifest.lines().find(|line| line.ends_with(&format!("type {kind}"))).expect("the part");
+    // Newer servers write more fields behind the type.
+    let line = manifest.lines().find(|line| line.contains(&format!(" type {kind}"))).expect("the part");
     folder.join(line.split(' ').nth(1).expect("file <name> seq <number> type <kind>"))
 }
 
