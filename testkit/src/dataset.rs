@@ -59,12 +59,6 @@ impl Dataset {
 }
 
 impl Dataset {
-    /// Leaves out the keys of this type.
-    pub fn without(mut self, kind: &str) -> Self {
-        self.0.retain(|_, entry| entry.kind != format!("+{kind}"));
-        self
-    }
-
     pub fn differences(&self, other: &Dataset) -> String {
         let keys: std::collections::BTreeSet<_> = self.0.keys().chain(other.0.keys()).collect();
         keys.into_iter()

@@ -64,7 +64,7 @@ pub use server::{Builder, Server, free_port, start, start_keeping_aof, start_pai
 pub use signal::{Signal, signal, signal_group, signal_pid};
 pub use stream::Stream;
 pub use tables::{blocks, cells, code};
-pub use traffic::{QUEUES, SETS, Traffic};
+pub use traffic::{SETS, Traffic};
 pub use verdict::Verdict;
 pub use witness::{Trace, Witness};
 

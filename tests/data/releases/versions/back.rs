@@ -51,7 +51,7 @@ fn a_failover_to_the_earlier_release_and_back_loses_only_what_it_has_refused() {
     delete_files(&new);
     new.crash_and_restart();
     new.follow(&old);
-    assert_same_jobs(&loaded(Server::builder(), kept, &old), &new);
+    assert_same(&loaded(Server::builder(), kept, &old), &new);
     fail_over(&mut old.client(), &new);
     run(&mut traffic, &new);
 }

@@ -11,7 +11,7 @@ use super::{making, read, start_with};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use testkit::{Builder, Client, Dataset, FAR, QUEUES, Server, Traffic, assert_same_data};
+use testkit::{Builder, Client, FAR, Server, Traffic, assert_same_data};
 
 /// Two ways to keep data. The sweepers are off, so the data stay as they are when no command runs.
 const KEPT: [&str; 2] = ["appendonly yes\nzeitset.sweep no", "appendonly no\nsave 3600 1\nzeitset.sweep no"];
@@ -38,16 +38,12 @@ fn empty_folder(name: &str) -> PathBuf {
     folder
 }
 
-/// Sends random commands of all families. An earlier release gets no change of BACKOFF: it also changes its claimed jobs,
-/// and its newer replica does not (docs/upgrading.md).
+/// Sends random commands of all families.
 fn run(traffic: &mut Traffic, server: &Server) {
     let mut c = server.client();
-    let is_earlier = c.info("zeitset")["zeitset_version"] != env!("CARGO_PKG_VERSION");
     for _ in 0..CALLS {
         let line = traffic.line(FAR);
-        if !(is_earlier && line.contains("BACKOFF")) {
-            traffic.send(&mut c, &line, "versions");
-        }
+        traffic.send(&mut c, &line, "versions");
     }
 }
 
@@ -75,35 +71,6 @@ fn loaded(builder: Builder, kept: &str, server: &Server) -> Server {
 #[track_caller]
 fn assert_same(one: &Server, other: &Server) {
     assert_same_data(&mut one.client(), &mut other.client());
-}
-
-/// As [`assert_same`], but of queues compares only the jobs. 0.3 does not count a push with AGAIN that adds no job, so
-/// counters differ. Units of GROUPRATE may differ, too.
-#[track_caller]
-fn assert_same_jobs(one: &Server, other: &Server) {
-    let (mut one, mut other) = (one.client(), other.client());
-    let [others, also] = [&mut one, &mut other].map(|c| Dataset::of(c).without("zeitqueue"));
-    assert_eq!(others, also, "{}", others.differences(&also));
-    for key in QUEUES {
-        assert_eq!(jobs(&mut one, key), jobs(&mut other, key), "{key}");
-    }
-}
-
-/// Returns the jobs of a queue: IDs, attempts and payloads. States depend on the time.
-fn jobs(c: &mut Client, key: &str) -> Vec<String> {
-    if kind(c, key) != "zeitqueue" {
-        return Vec::new();
-    }
-    let mut jobs: Vec<String> = Vec::new();
-    for state in ["READY", "DELAYED", "CLAIMED", "DEAD"] {
-        let listed = c.call(testkit::redis::cmd("ZQ.PEEK").arg(key).arg(state).arg("COUNT").arg(1000));
-        let listed: Vec<(String, i64, i64, i64, String)> =
-            testkit::redis::from_redis_value(listed).expect("a list of jobs");
-        let text = |(id, _, priority, attempts, payload)| format!("{id} {priority} {attempts} {payload}");
-        jobs.extend(listed.into_iter().map(text));
-    }
-    jobs.sort();
-    jobs
 }
 
 fn shut_down(server: &mut Server) {
