@@ -11,7 +11,7 @@ use super::{making, read, start_with};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use testkit::{Builder, Client, FAR, Server, Traffic, assert_same_data};
+use testkit::{Builder, Client, Dataset, FAR, Server, Traffic, assert_same_data};
 
 /// Two ways to keep data. The sweepers are off, so the data stay as they are when no command runs.
 const KEPT: [&str; 2] = ["appendonly yes\nzeitset.sweep no", "appendonly no\nsave 3600 1\nzeitset.sweep no"];
@@ -38,12 +38,16 @@ fn empty_folder(name: &str) -> PathBuf {
     folder
 }
 
-/// Sends random commands of all families.
+/// Sends random commands of all families. An earlier release gets none that this version carries out in another way
+/// (docs/upgrading.md): a change of BACKOFF also changes its claimed jobs, and it counts fewer pushes with AGAIN.
 fn run(traffic: &mut Traffic, server: &Server) {
     let mut c = server.client();
+    let is_earlier = c.info("zeitset")["zeitset_version"] != env!("CARGO_PKG_VERSION");
     for _ in 0..CALLS {
         let line = traffic.line(FAR);
-        traffic.send(&mut c, &line, "versions");
+        if !(is_earlier && ["BACKOFF", "AGAIN"].iter().any(|word| line.contains(word))) {
+            traffic.send(&mut c, &line, "versions");
+        }
     }
 }
 
@@ -71,6 +75,22 @@ fn loaded(builder: Builder, kept: &str, server: &Server) -> Server {
 #[track_caller]
 fn assert_same(one: &Server, other: &Server) {
     assert_same_data(&mut one.client(), &mut other.client());
+}
+
+/// Asserts that a server with the files of `from` has the same data as `with`. The upkeep may change `from` and `with`
+/// after the files were copied: it forgets units of RATE that are available again. So copies the files again if they
+/// differ.
+#[track_caller]
+fn assert_files_agree(kept: &str, from: &Server, with: &Server) {
+    /// The units of the traffic are available again after a second.
+    const TRIES: usize = 20;
+    for _ in 1..TRIES {
+        let loaded = loaded(Server::builder(), kept, from);
+        if Dataset::of(&mut loaded.client()) == Dataset::of(&mut with.client()) {
+            return;
+        }
+    }
+    assert_same(&loaded(Server::builder(), kept, from), with);
 }
 
 fn shut_down(server: &mut Server) {
