@@ -104,8 +104,8 @@ fn the_example_configuration_has_every_setting_with_its_default_and_range() {
     assert_eq!(told, settings());
 }
 
-/// The documented events are those on the pages of commands and those of the background work. (commands.rs compares the pages
-/// with the events that a server sends.)
+/// The documented events are those on the pages of commands and those of the background work. (commands.rs compares the
+/// pages with the events that a server sends.)
 #[test]
 fn every_event_is_documented_and_no_other() {
     let pages = Page::all_in("docs/commands");

@@ -119,9 +119,9 @@ impl<'a> SlidingCheck<'a> {
     }
 
     /// Returns the change that takes `more` units, and settles the limit ([`Check`]). The new units become available
-    /// again at [`until`](SlidingCheck::until). Some stored units would become available later than `until`, because a call
-    /// with a longer window took them, or because the clock has stepped back since. After the change, these units also
-    /// become available at `until`.
+    /// again at [`until`](SlidingCheck::until). Some stored units would become available later than `until`, because a
+    /// call with a longer window took them, or because the clock has stepped back since. After the change, these units
+    /// also become available at `until`.
     fn put(&self, more: u64) -> Update {
         let (until, policy) = (self.until, &self.call.policy);
         let lifetime = Lifetime::lingering(until, policy.window);

@@ -6,9 +6,9 @@
 //! units.
 //!
 //! Where redis-cell panics, overflows or returns an error, this module differs. Numbers out of range are errors. If a
-//! call refunds more units than are in use, no unit is in use afterwards. (redis-cell then returns an error; if the excess
-//! is less than 2 ms, it replies with more units than the limit has.) If the interval is below a microsecond, the
-//! remaining units are computed in nanoseconds. (redis-cell truncates the interval to 0 µs and divides by 0.)
+//! call refunds more units than are in use, no unit is in use afterwards. (redis-cell then returns an error; if the
+//! excess is less than 2 ms, it replies with more units than the limit has.) If the interval is below a microsecond,
+//! the remaining units are computed in nanoseconds. (redis-cell truncates the interval to 0 µs and divides by 0.)
 //!
 //! A key that redis-cell wrote may expire up to a millisecond before its arrival time. So the limit may admit a unit
 //! too early. A key that this module wrote does not expire early.

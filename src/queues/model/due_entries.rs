@@ -3,7 +3,8 @@
 //!
 //! A job in [`TreeId::ClaimedBackoff`] waits for BACKOFF after its lease. A job in [`TreeId::ClaimedRecurring`] waits
 //! for its next occurrence. The time at which these jobs are due again follows from the job alone
-//! ([`Job::back_at`]): the claim stores how long the job waits for BACKOFF. So no effect is needed when the lease expires.
+//! ([`Job::back_at`]): the claim stores how long the job waits for BACKOFF. So no effect is needed when the lease
+//! expires.
 //!
 //! Like all trees of claimed jobs, these two trees are ordered by deadline. But BACKOFF and JITTER can change the order
 //! in which jobs are due again. So each job in the two trees also has an entry, a [`DueEntry`], in a second tree

@@ -131,8 +131,8 @@ impl Queue {
     }
 
     /// Drops expired jobs. If the lease of a job's last attempt has expired, and a push of the same ID with AGAIN waits
-    /// for this, the pushed job replaces the old job. Carries out declarations that wait behind an expired lease. Acts on at most `most` jobs, and returns their number.
-    /// O(log n) per job.
+    /// for this, the pushed job replaces the old job. Carries out declarations that wait behind an expired lease. Acts
+    /// on at most `most` jobs, and returns their number. O(log n) per job.
     pub fn drop_expired(&mut self, at: Millis, most: usize, mut sink: impl FnMut(&Effect<'_>)) -> usize {
         for dropped in 0..most {
             let Some(&(expiry, slot)) = self.expiries.first() else { return dropped };

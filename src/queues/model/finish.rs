@@ -47,8 +47,8 @@ impl Queue {
         self.decide(slot, at, id, JobChange::Ack { next_due: self.next_occurrence(slot, at) })
     }
 
-    /// Stores how far a job has come, at most [`MAX_PROGRESS`](super::job::MAX_PROGRESS) bytes. An empty text removes what is stored. Returns
-    /// `None` if the token is not valid, and `Some(None)` if nothing changes. O(log n).
+    /// Stores how far a job has come, at most [`MAX_PROGRESS`](super::job::MAX_PROGRESS) bytes. An empty text removes
+    /// what is stored. Returns `None` if the token is not valid, and `Some(None)` if nothing changes. O(log n).
     pub fn progress<'a>(
         &mut self,
         now: Millis,

@@ -7,7 +7,8 @@ use super::settings::Settings;
 use super::{MAX_NOW, MAX_TIME, Millis, Queue};
 
 /// The maximum number of jobs or groups that a change of settings may update. That many updates take tens of
-/// milliseconds. A change of AGING or ORDERED updates all jobs. A change of GROUPCONCURRENCY or GROUPRATE updates all groups with jobs.
+/// milliseconds. A change of AGING or ORDERED updates all jobs. A change of GROUPCONCURRENCY or GROUPRATE updates all
+/// groups with jobs.
 pub const MAX_CONFIG_UPDATES: usize = 100_000;
 
 impl Queue {

@@ -158,8 +158,8 @@ const MAX_COUNT: u64 = 1 << 62;
 #[derive(Clone, Debug, Default)]
 pub struct Queue {
     jobs: Chunks<Job>,
-    /// The keys of `extras`, `followers` and `declarations` are push numbers of jobs, because the slot of a job can change. The maps
-    /// are B-trees, because a hash table would not grow and shrink in small steps.
+    /// The keys of `extras`, `followers` and `declarations` are push numbers of jobs, because the slot of a job can
+    /// change. The maps are B-trees, because a hash table would not grow and shrink in small steps.
     extras: BTreeMap<u64, OwnedExtras>,
     followers: BTreeMap<u64, Follower>,
     declarations: BTreeMap<u64, Declaration>,

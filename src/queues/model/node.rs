@@ -131,8 +131,8 @@ impl TreeId {
     }
 }
 
-/// The roots of thirteen trees, one for each [`TreeId`]. A queue has one `Roots` for the jobs without a group, and one for
-/// each group. If it has groups, it also has one `Roots` for all jobs with a group.
+/// The roots of thirteen trees, one for each [`TreeId`]. A queue has one `Roots` for the jobs without a group, and one
+/// for each group. If it has groups, it also has one `Roots` for all jobs with a group.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Roots([u32; 13]);
 

@@ -506,8 +506,8 @@ impl Queue {
         self.replace_job(at, &new, Some(slot));
     }
 
-    /// Removes a job, and the push or the declaration that waits behind it. The job in the last slot moves to the free slot, so slots that
-    /// the caller has stored become invalid.
+    /// Removes a job, and the push or the declaration that waits behind it. The job in the last slot moves to the free
+    /// slot, so slots that the caller has stored become invalid.
     fn discard(&mut self, slot: u32, at: Millis) {
         self.count_expired_lease(slot, at);
         self.drop_extras(slot);

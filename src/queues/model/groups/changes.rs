@@ -37,8 +37,8 @@ impl Groups {
         group
     }
 
-    /// Increases the group's number of jobs by `jobs`. If the group was idle, adds the group at the end of the ring. O(log
-    /// n).
+    /// Increases the group's number of jobs by `jobs`. If the group was idle, adds the group at the end of the ring.
+    /// O(log n).
     fn add_jobs(&mut self, group: u32, jobs: u32) {
         let is_idle = self.table[group].jobs == 0;
         self.table[group].jobs += jobs;

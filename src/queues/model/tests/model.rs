@@ -365,13 +365,7 @@ impl Model {
         }
         job.next = None;
         if job.place == Where::Claimed {
-            let (back, has_missed) = (self.due_after(i, now), self.jobs[i].has_missed(now));
-            self.pass(i, now);
-            if has_missed && self.settings.ordered {
-                self.jobs[i].seq = self.next_seq;
-                self.next_seq += 1;
-            }
-            self.wait(i, now, back);
+            self.settle_lease(i, now);
         }
         let job = &self.jobs[i];
         let is_ready = job.state(now) == State::Ready;
@@ -459,7 +453,7 @@ impl Model {
     pub fn keep_up(&mut self, now: u64, id: &[u8]) {
         let i = self.position(id).expect("a job");
         if self.jobs[i].declared.is_some() && self.jobs[i].state(now) != State::Dead {
-            self.settle_declaration(i, now);
+            self.settle_lease(i, now);
         } else {
             self.expire(now, id);
         }
@@ -486,8 +480,8 @@ impl Model {
         self.begin_again(i, now);
     }
 
-    /// Carries out a declaration that waits behind an expired lease.
-    fn settle_declaration(&mut self, i: usize, now: u64) {
+    /// Makes a job wait whose lease has expired. If a declaration waits behind it, carries it out.
+    fn settle_lease(&mut self, i: usize, now: u64) {
         let (back, has_missed) = (self.due_after(i, now), self.jobs[i].has_missed(now));
         self.pass(i, now);
         if has_missed && self.settings.ordered {
@@ -882,7 +876,7 @@ impl Model {
         for _ in 0..self.claimable(now).min(count) {
             while let Some(job) = self.next(now).filter(|job| job.declared.is_some()) {
                 let i = self.position(&job.id).unwrap();
-                self.settle_declaration(i, now);
+                self.settle_lease(i, now);
             }
             let Some(job) = self.next(now) else { break };
             let (id, group) = (job.id.clone(), job.group.clone());
