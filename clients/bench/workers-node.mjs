@@ -175,7 +175,7 @@ for (const concurrency of CONCURRENCIES) {
 }
 console.log(`
 In the next table, the same jobs belong to ${CUSTOMERS.toLocaleString("en")} customers, who take turns. With Zeitset, each customer is a group of
-one queue, and one worker runs ${OF_CUSTOMERS} jobs at once. With BullMQ, whose groups are part of its commercial edition, each
+one queue, and one worker runs ${OF_CUSTOMERS} jobs at once. BullMQ has groups only in its commercial edition, so here each
 customer has a queue and a worker of its own. All workers of BullMQ are in one process, and are connected before the
 clock starts.
 

@@ -20,11 +20,11 @@ static EXPIRED_JOBS: AtomicU64 = AtomicU64::new(0);
 static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
 static FIRSTS: Mutex<Firsts> = Mutex::new(Firsts { by_time: BTreeMap::new() });
 
-/// A list with an entry for each queue, ordered by time. The time of an entry is the time from which on a job of the queue
-/// waits for a claim ([`Queue::waits`]), or earlier if the entry is outdated.
+/// The queues, ordered by the time at which the first job of a queue begins to wait for a claim ([`Queue::waits`]).
 ///
-/// If this time becomes earlier, the entry is moved at once. If it becomes later, only `First::due` changes. A claim
-/// makes it later, so a claim usually needs no lock. INFO moves the outdated entries that it finds.
+/// If this time of a queue becomes earlier, the queue's entry is moved at once. If it becomes later, as at each claim,
+/// only `First::due` changes, so a claim usually needs no lock. The entry is then outdated, at a time that is too early,
+/// until INFO finds and moves it.
 struct Firsts {
     by_time: BTreeMap<(Millis, u64), Arc<First>>,
 }

@@ -14,7 +14,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// The changes of keys that the module distinguishes.
+/// The kinds of changes of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
     /// The key was deleted, has expired, or was evicted.

@@ -442,12 +442,13 @@ async fn run(server: &Server, key: &[u8], letters: &OfQueue, task: &Task, most: 
         if is_end {
             break;
         }
-        // Continues after a letter that is still there. If the server took none, as beyond MAXLEN, continues after all.
+        // The next page begins after the last letter that is still there. If the server took none (the queue has MAXLEN
+        // jobs), this is the last letter of the page.
         let stays = listed.iter().rfind(|job| taken == 0 || !ids.contains(&job.id.as_slice()));
         if let Some(stays) = stays {
             after.clone_from(&stays.id);
         }
-        // Leaves the server at least as much time for its other clients.
+        // Waits as long as the slice took, so that the server has half of its time for other clients.
         tokio::time::sleep(start.elapsed()).await;
     }
     Ok(End::Finished)

@@ -87,8 +87,8 @@ impl Board {
         if let [only] = assignments {
             return Ok(u64::from(self.set_one(only.member, &words, options, &mut effect)));
         }
-        // With KEEP, a later member of the call may remove a member that the call added, and a removed member may be
-        // added again. So a member counts as added if it was absent before the call and is present after it.
+        // With KEEP, one call may add a member, remove it to make room for the next one, and add it again. So a member
+        // counts as added if it was absent before the call and is present after it.
         let absent: HashSet<&[u8]> =
             assignments.iter().map(|a| a.member).filter(|m| self.names.find(m).1.is_none()).collect();
         for (assignment, row) in assignments.iter().zip(words.chunks_exact(self.schema.dimensions().len())) {

@@ -156,8 +156,9 @@ fn take_all(ctx: &mut Context, parts: &mut [Part<'_>], intent: Intent) -> Result
         if last.is_taken {
             break;
         }
-        // If a key has just expired, a listener may have changed a limit that was assessed before. A key expires at most
-        // once during a command, so a second look is enough.
+        // If one of the keys has just expired, a listener of that event may have changed a limit that this loop has
+        // already assessed. So the loop assesses all limits once more, but only once: a key expires at most once during
+        // a command.
         if is_second || !is_any_missing {
             return Ok(false);
         }

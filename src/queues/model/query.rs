@@ -337,7 +337,8 @@ impl<'a> ByRank<'a> {
         Self::behind(trees, now, order, None).expect("nothing comes before")
     }
 
-    /// Returns `None` if too many jobs come before the list. Passes over them without sorting them.
+    /// Returns the jobs behind a rank. Skips the jobs before this rank without sorting them. Returns `None` if there are
+    /// more of them than [`Behind::most`].
     pub fn behind(
         trees: impl Iterator<Item = (JobTree<'a>, Part)>,
         now: Millis,
@@ -359,8 +360,8 @@ impl<'a> ByRank<'a> {
     }
 }
 
-/// Collects a piece. If jobs of the piece are not `behind`, passes over these jobs, and collects the pieces that remain.
-/// Returns false if too many jobs come before.
+/// Adds a piece to `pieces`. If a part of the piece is not `behind`, splits the piece, and adds only what is behind.
+/// Returns false if more jobs than [`Behind::most`] are not behind.
 fn collect<'a>(
     tree: JobTree<'a>,
     piece: Piece,

@@ -125,9 +125,9 @@ commands! {
         nx() = "NX",
         /// Only changes present members.
         xx() = "XX",
-        /// Only changes an expiry to a later one.
+        /// Changes an expiry only if the new one is later.
         gt() = "GT",
-        /// Only changes an expiry to a sooner one.
+        /// Changes an expiry only if the new one is sooner.
         lt() = "LT",
         /// Also counts members whose expiry changed.
         ch() = "CH",
@@ -135,9 +135,9 @@ commands! {
         cap(count: u64) = "CAP",
     } + ["AT"]
     Expire new_expire(key: text) -> Vec<Expired> = "ZEXP.EXPIRE" {
-        /// Only changes an expiry to a later one.
+        /// Changes an expiry only if the new one is later.
         gt() = "GT",
-        /// Only changes an expiry to a sooner one.
+        /// Changes an expiry only if the new one is sooner.
         lt() = "LT",
     } + ["AT"]
 }

@@ -121,7 +121,7 @@ commands! {
         fixed() = "FIXED",
         /// Units become available again one by one (GCRA).
         leaky() = "LEAKY",
-        /// Units become available again exactly to the millisecond, at any limit.
+        /// Units become available again exactly to the millisecond, however high the limit is.
         exact() = "EXACT",
         /// The precision of the time at which a unit becomes available again.
         precision(duration: period) = "PRECISION",

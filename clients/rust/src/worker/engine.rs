@@ -266,12 +266,12 @@ impl Engine {
     /// Divides the free slots among the pumps, and lets the pumps claim jobs. A free slot is room for one more job
     /// within `concurrency`.
     ///
-    /// A pump is drained if its last claim has emptied its queues. First, each pump that is not drained gets a share of
-    /// the free slots. A drained pump gets a share only if another pump is not drained, and only if `ASK_AGAIN` has
-    /// passed since its last claim.
+    /// A pump is drained if its last claim has emptied its queues. There are two rounds. In the first, each pump that is
+    /// not drained gets a share of the free slots. If there is such a pump, a drained pump gets a share, too, once
+    /// `ASK_AGAIN` has passed since its last claim.
     ///
-    /// If free slots are left, the drained pumps share them, and claim with BLOCK. With `is_burst`, no pump claims with
-    /// BLOCK. A claim with BLOCK is for at least one job. So these claims together may return more jobs than there are
+    /// In the second round, all drained pumps share the slots that are left, and claim with BLOCK. With `is_burst`, no
+    /// pump claims with BLOCK. A claim with BLOCK is for at least one job. So these claims together may return more jobs than there are
     /// free slots.
     fn share(&mut self) {
         let is_working = self.phase == Phase::Working;
