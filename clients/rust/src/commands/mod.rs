@@ -215,8 +215,8 @@ fn fields(reply: redis::Value) -> Result<std::collections::HashMap<String, redis
 
 /// Reads a struct from a map whose fields have the names of the struct's fields.
 macro_rules! from_map {
-    ($name:ident { $($field:ident),* $(,)? }) => {
-        impl redis::FromRedisValue for $name {
+    ($name:ident $(<$text:ident>)? { $($field:ident),* $(,)? }) => {
+        impl $(<$text: redis::FromRedisValue>)? redis::FromRedisValue for $name $(<$text>)? {
             fn from_redis_value(reply: redis::Value) -> Result<Self, redis::ParsingError> {
                 let mut fields = $crate::commands::fields(reply)?;
                 Ok(Self { $($field: redis::from_redis_value(

@@ -66,7 +66,7 @@ impl<S: FromRedisValue> FromRedisValue for Listed<S> {
 
 /// A job as ZQ.GET shows it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Job {
+pub struct Job<S = String> {
     /// `ready`, `delayed`, `claimed` or `dead`.
     pub state: String,
     /// The payload.
@@ -92,20 +92,20 @@ pub struct Job {
     /// When the job last failed, in Unix ms.
     pub failed_ms: Option<u64>,
     /// The worker that claimed the job.
-    pub worker: Option<String>,
+    pub worker: Option<S>,
     /// The text of the last failure.
-    pub error: Option<String>,
+    pub error: Option<S>,
     /// The last text of PROGRESS.
-    pub progress: Option<String>,
+    pub progress: Option<S>,
     /// When this text came, in Unix ms.
     pub progress_ms: Option<u64>,
     /// The group of the job.
-    pub group: Option<String>,
+    pub group: Option<S>,
     /// The payload of a push with AGAIN that waits until this job's claim ends.
     pub again_payload: Option<Vec<u8>>,
 }
 
-super::from_map!(Job {
+super::from_map!(Job<S> {
     state,
     payload,
     priority,

@@ -129,7 +129,7 @@ impl Chores {
         let replies = link.ask(crons.iter().map(|cron| zq::get(key, &cron.name).into()).collect()).await?;
         let mut moves = Vec::new();
         for (cron, reply) in crons.iter().zip(replies) {
-            let (Some(job), Some(next)) = (from_redis_value::<Option<zq::Job>>(reply)?, cron.next(now)) else {
+            let (Some(job), Some(next)) = (from_redis_value::<Option<zq::Job<Vec<u8>>>>(reply)?, cron.next(now)) else {
                 continue;
             };
             // Not a retry after a failure, and not a run that is due within a second.
@@ -149,8 +149,8 @@ impl Chores {
     /// run. The worker sends this command in one MULTI with the report.
     pub fn and_next(&self, mut outcome: Outcome, lease_ms: u64) -> Outcome {
         let job = &outcome.job;
-        let crons = self.crons.get(&job.claim.key);
-        let Some(cron) = crons.and_then(|crons| crons.iter().find(|cron| cron.name == job.id())) else {
+        let crons = self.crons.get(job.key());
+        let Some(cron) = crons.and_then(|crons| crons.iter().find(|cron| cron.name.as_bytes() == job.id_bytes())) else {
             return outcome;
         };
         let is_over = matches!(outcome.ending, Ending::Completed | Ending::Discarded);
@@ -162,7 +162,7 @@ impl Chores {
         // The next run must be later than the claim, or the last heartbeat. If this clock is behind the server's, the
         // same run would otherwise start again.
         let claimed = i64::try_from(job.deadline_ms().saturating_sub(lease_ms)).unwrap_or(i64::MAX);
-        let next = cron.push(&job.claim.key, (now_ms() + self.ahead_ms).max(claimed));
+        let next = cron.push(job.key(), (now_ms() + self.ahead_ms).max(claimed));
         if outcome.ending != Ending::Completed {
             outcome.commands = vec![ack(job)];
             outcome.ending = Ending::Discarded;
