@@ -40,15 +40,15 @@ impl Cron {
         Ok(self)
     }
 
-    setters! { self;
+    setters! { self [builder "let report = Cron::new(\"report\", \"0 3 * * *\", \"Europe/Berlin\")?" ";"]
         /// One of the worker's queues; by default the first.
-        queue(queue: impl Into<String>) { self.queue = Some(queue.into()) }
+        queue(queue: impl Into<String> = "reports") { self.queue = Some(queue.into()) }
         /// If a run has failed this number of times, the worker drops the run and pushes the next one; 5 by default.
-        max_attempts(attempts: u64) { self.max_attempts = attempts.max(1) }
+        max_attempts(attempts: u64 = 3) { self.max_attempts = attempts.max(1) }
         /// Jobs of a lower priority are served first; 0 by default.
-        priority(priority: i32) { self.priority = priority }
+        priority(priority: i32 = -1) { self.priority = priority }
         /// The group of the job.
-        group(group: impl Into<String>) { self.group = Some(group.into()) }
+        group(group: impl Into<String> = "acme") { self.group = Some(group.into()) }
     }
 
     /// Returns the first run after `after_ms`, in Unix ms; None if there is none.
@@ -150,7 +150,8 @@ impl Chores {
     pub fn and_next(&self, mut outcome: Outcome, lease_ms: u64) -> Outcome {
         let job = &outcome.job;
         let crons = self.crons.get(job.key());
-        let Some(cron) = crons.and_then(|crons| crons.iter().find(|cron| cron.name.as_bytes() == job.id_bytes())) else {
+        let Some(cron) = crons.and_then(|crons| crons.iter().find(|cron| cron.name.as_bytes() == job.id_bytes()))
+        else {
             return outcome;
         };
         let is_over = matches!(outcome.ending, Ending::Completed | Ending::Discarded);

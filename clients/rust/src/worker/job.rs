@@ -40,13 +40,13 @@ impl Retry {
         Self { after: Some(wait.into()), ..Self::now_or_later() }
     }
 
-    setters! { self;
+    setters! { self [builder "let retry = Retry::after(\"5m\")" ";"]
         /// This attempt does not count, for example because a service responded 429.
         free() { self.free = true }
         /// No other job of the same group is claimed during the wait. Without a wait, this has no effect.
         hold() { self.hold = true }
         /// The text that the queue keeps with the job.
-        because(reason: impl Into<String>) { self.reason = reason.into() }
+        because(reason: impl Into<String> = "the API said 429") { self.reason = reason.into() }
     }
 }
 

@@ -205,31 +205,34 @@ impl Worker {
         self
     }
 
-    setters! { self;
+    setters! { self [worker "let worker = Worker::new(client, \"mails\", handler)" ";\n# drop(worker);"]
         /// How many jobs run at once; 10 by default.
-        concurrency(jobs: usize) { self.options.concurrency = jobs.max(1) }
+        concurrency(jobs: usize = 20) { self.options.concurrency = jobs.max(1) }
         /// The lease of a job; 30 s by default. If the worker crashes, its jobs are due again after this time.
-        lease(lease: impl Into<Period>) { self.options.lease = lease.into() }
+        lease(lease: impl Into<Period> = "1m") { self.options.lease = lease.into() }
         /// How long the handler of a job may run; None: without limit.
-        timeout_of(timeout: impl Fn(&JobInfo) -> Option<Period> + Send + Sync + 'static) {
+        timeout_of(timeout: impl Fn(&JobInfo) -> Option<Period> + Send + Sync + 'static
+            = |job| (job.attempt() > 1).then(|| "1h".into())) {
             self.options.timeout = Arc::new(timeout)
         }
         /// How long handlers may still run after the worker was told to stop; 20 s by default.
-        grace(grace: impl Into<Period>) { self.options.grace = grace.into() }
+        grace(grace: impl Into<Period> = "1m") { self.options.grace = grace.into() }
         /// The name of the worker in ZQ.GET; by default the host and the process.
-        name(name: impl Into<String>) { self.options.name = name.into() }
+        name(name: impl Into<String> = "mailer-1") { self.options.name = name.into() }
         /// The number of shards of each queue, as in `Queue::with_shards`; none by default.
-        shards(shards: u16) { self.options.shards = Some(shards) }
+        shards(shards: u16 = 16) { self.options.shards = Some(shards) }
         /// Adds a recurring job. All workers of a queue should have the same recurring jobs.
-        cron(cron: Cron) { self.options.crons.push(cron) }
+        cron(cron: Cron = Cron::new("report", "0 3 * * *", "Europe/Berlin")?) { self.options.crons.push(cron) }
         /// Whether SIGTERM and SIGINT stop the worker; true by default.
-        signals(signals: bool) { self.options.signals = signals }
+        signals(signals: bool = false) { self.options.signals = signals }
         /// Calls a function for each event, for metrics and logs. The function must not block.
-        on_event(listener: impl Fn(Event) + Send + Sync + 'static) { self.options.listener = Arc::new(listener) }
+        on_event(listener: impl Fn(Event) + Send + Sync + 'static = |event| println!("{event:?}")) { self.options.listener = Arc::new(listener) }
     }
 
     /// How long a handler may run before its job fails; by default without limit. A handler that blocks its thread is
     /// not interrupted.
+    ///
+    #[doc = example!(worker "let worker = Worker::new(client, \"mails\", handler).timeout(\"1m\");\n# drop(worker);")]
     pub fn timeout(self, timeout: impl Into<Period>) -> Self {
         let timeout = timeout.into();
         self.timeout_of(move |_| Some(timeout.clone()))
@@ -237,6 +240,8 @@ impl Worker {
 
     /// The wait after a failed attempt, by the number of the attempt; 1 s, 2 s, 4 s … at most 1 h by default. The
     /// BACKOFF of a queue replaces this wait.
+    ///
+    #[doc = example!(worker "let worker = Worker::new(client, \"mails\", handler).backoff(|attempt| if attempt < 3 { \"10s\" } else { \"1h\" });\n# drop(worker);")]
     pub fn backoff<P: Into<Period>>(mut self, backoff: impl Fn(u64) -> P + Send + Sync + 'static) -> Self {
         self.options.backoff = Arc::new(move |attempt| backoff(attempt).into());
         self
