@@ -177,6 +177,35 @@ async fn the_next_attempt_reads_the_progress_of_the_last_one() {
 }
 
 #[tokio::test]
+async fn weights_share_the_worker_and_starve_no_queue() {
+    let server = Server::start();
+    let weights = [("high", 6_u8), ("middle", 3), ("low", 1)];
+    for (name, _) in weights {
+        let queue = Queue::<_, String>::new(connect(&server).await, name);
+        queue.push_many((0..100).map(|_| queue.push(&String::new()))).await.expect("pushes");
+    }
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&order);
+    let handler = move |job: Job<String>| {
+        seen.lock().expect("no panic").push(job.queue().to_owned());
+        async { Ok::<(), Failure>(()) }
+    };
+    let worker = Worker::new(client(&server), "high", handler.clone()).and("middle", handler.clone());
+    let worker = worker.and("low", handler.clone()).concurrency(1);
+    worker.weights(weights.map(|(name, weight)| (name, f64::from(weight)))).run_burst().await.expect("a run");
+    let order = order.lock().expect("no panic").clone();
+    assert_eq!(order.len(), 300);
+    for (name, weight) in weights {
+        let count = order.iter().take(100).filter(|queue| *queue == name).count();
+        assert!(count.abs_diff(10 * usize::from(weight)) <= 2, "{count} of the first 100 jobs are of {name}");
+    }
+    for wrong in [vec![("high", 1.0)], vec![("q", 0.0)], vec![("q", f64::NAN)], vec![("q", 1.0), ("r", 1.0)]] {
+        let worker = Worker::new(client(&server), "q", handler.clone()).weights(wrong);
+        assert!(matches!(worker.run_burst().await, Err(Error::Argument(_))));
+    }
+}
+
+#[tokio::test]
 async fn no_more_jobs_run_than_the_concurrency_and_all_of_them_do() {
     let server = Server::start();
     let queue = queue(&server).await;

@@ -486,6 +486,9 @@ fn away(error: Error, on_error: OnError, policies: Arc<[Arc<Policy>]>) -> Result
 ///
 #[doc = example!(limiter r#"let decision = check_all(&[(&limiter, "{gil}:a", 1), (&limiter, "{gil}:b", 5)]).await?;"#)]
 pub async fn check_all<C: Connection>(asks: &[(&Limiter<C>, &str, u64)]) -> Result<Decision, Error> {
+    if let [(limiter, key, cost)] = asks {
+        return limiter.check(key, *cost).await;
+    }
     let Some((first, key, _)) = asks.first() else { return Err(Error::Argument("no limit to check".into())) };
     let policies: Arc<[_]> = asks.iter().map(|(limiter, ..)| Arc::clone(&limiter.inner.policy)).collect();
     let mut call = String::new();
@@ -596,14 +599,8 @@ impl<C: Connection> Drop for Reservation<C> {
 pub async fn reserve_all<C: Connection>(asks: Vec<(Limiter<C>, String, u64)>) -> Result<Reservation<C>, Error> {
     // A task of its own, because the server may have taken the units before the caller is cancelled.
     let checked = tokio::spawn(async move {
-        let decision = match asks.as_slice() {
-            [(limiter, key, cost)] => limiter.check(key, *cost).await?,
-            several => {
-                let several: Vec<_> =
-                    several.iter().map(|(limiter, key, cost)| (limiter, key.as_str(), *cost)).collect();
-                check_all(&several).await?
-            }
-        };
+        let all: Vec<_> = asks.iter().map(|(limiter, key, cost)| (limiter, key.as_str(), *cost)).collect();
+        let decision = check_all(&all).await?;
         Ok(Reservation::new(decision, asks))
     });
     checked.await.unwrap_or_else(|_| Err(Error::Timeout("the runtime has ended".into())))

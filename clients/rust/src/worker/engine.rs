@@ -200,21 +200,30 @@ fn pumps(place: &Place, options: &Options, names: &[&str], keys: &[Vec<String>])
         };
         crons.entry(keys[shard_of(cron.shard_name(), keys.len())].clone()).or_default().push(cron.clone());
     }
-    let mut slots: BTreeMap<u16, Vec<Vec<String>>> = BTreeMap::new();
-    for keys in keys {
+    let is_weight = |weight: f64| weight.is_finite() && weight > 0.0;
+    let weights: Vec<_> =
+        names.iter().filter_map(|name| options.weights.iter().find(|(queue, _)| queue == name)).collect();
+    let has_all = weights.len() == names.len() && weights.len() == options.weights.len();
+    if !options.weights.is_empty() && !(has_all && weights.iter().all(|(_, weight)| is_weight(*weight))) {
+        return Err(Error::Argument("weights need a number above 0 for each queue of the worker".into()));
+    }
+    let mut slots: BTreeMap<u16, Vec<(Option<f64>, Vec<String>)>> = BTreeMap::new();
+    for (at, keys) in keys.iter().enumerate() {
         let mut own: BTreeMap<u16, Vec<String>> = BTreeMap::new();
         for key in keys {
             own.entry(if place.is_cluster { slot_of(key) } else { 0 }).or_default().push(key.clone());
         }
         for (slot, keys) in own {
-            slots.entry(slot).or_default().push(keys);
+            let weight = weights.get(at).map(|(_, weight)| *weight);
+            slots.entry(slot).or_default().push((weight, keys));
         }
     }
-    let pump = |queues: Vec<Vec<String>>| {
+    let pump = |queues: Vec<(Option<f64>, Vec<String>)>| {
+        let (weights, queues): (Vec<_>, Vec<_>) = queues.into_iter().unzip();
         let keys = queues.concat();
         let crons = crons.iter().filter(|(key, _)| keys.contains(key)).map(|(key, crons)| (key.clone(), crons.clone()));
         let chores = Chores::new(keys.clone(), crons.collect());
-        Pump::new(queues, chores)
+        Pump::new(queues, weights.into_iter().collect(), chores)
     };
     Ok(slots.into_values().map(pump).collect())
 }
@@ -420,6 +429,7 @@ impl Engine {
         pump.troubles = 0;
         pump.claimed_at = Some(Instant::now());
         pump.is_drained = jobs.len() < count;
+        pump.served(&jobs);
         for claim in jobs {
             if self.phase == Phase::Working
                 && self.running < self.options.concurrency

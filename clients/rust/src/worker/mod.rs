@@ -114,6 +114,8 @@ struct Options {
     name: String,
     shards: Option<u16>,
     crons: Vec<Cron>,
+    /// The weight of each queue by its name. Empty: the queues are served in their order.
+    weights: Vec<(String, f64)>,
     signals: bool,
     listener: Listener,
 }
@@ -172,6 +174,7 @@ impl Worker {
             name: format!("{}:{}", host(), std::process::id()),
             shards: None,
             crons: Vec::new(),
+            weights: Vec::new(),
             signals: true,
             listener: Arc::new(|_| {}),
         };
@@ -221,6 +224,12 @@ impl Worker {
         name(name: impl Into<String> = "mailer-1") { self.options.name = name.into() }
         /// The number of shards of each queue, as in `Queue::with_shards`; none by default.
         shards(shards: u16 = 16) { self.options.shards = Some(shards) }
+        /// Shares the worker among its queues, while they have jobs: three jobs of `high` for each job of `low`. Without
+        /// weights, the queues are served in their order. In a cluster, order and weights count among the queues of one
+        /// slot.
+        weights(weights: impl IntoIterator<Item = (impl Into<String>, f64)> = [("high", 3.0), ("low", 1.0)]) {
+            self.options.weights = weights.into_iter().map(|(queue, weight)| (queue.into(), weight)).collect();
+        }
         /// Adds a recurring job. All workers of a queue should have the same recurring jobs.
         cron(cron: Cron = Cron::new("report", "0 3 * * *", "Europe/Berlin")?) { self.options.crons.push(cron) }
         /// Whether SIGTERM and SIGINT stop the worker; true by default.
