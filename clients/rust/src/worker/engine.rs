@@ -190,6 +190,9 @@ fn grace_of(engine: &Engine) -> Period {
     engine.options.grace.clone()
 }
 
+/// The weight of a queue, and its keys in one slot.
+type Weighted = (Option<f64>, Vec<String>);
+
 /// Returns a pump for each slot of a cluster; one pump outside of a cluster.
 fn pumps(place: &Place, options: &Options, names: &[&str], keys: &[Vec<String>]) -> Result<Vec<Pump>, Error> {
     let mut crons: HashMap<String, Vec<super::Cron>> = HashMap::new();
@@ -200,25 +203,23 @@ fn pumps(place: &Place, options: &Options, names: &[&str], keys: &[Vec<String>])
         };
         crons.entry(keys[shard_of(cron.shard_name(), keys.len())].clone()).or_default().push(cron.clone());
     }
-    let is_weight = |weight: f64| weight.is_finite() && weight > 0.0;
-    let weights: Vec<_> =
-        names.iter().filter_map(|name| options.weights.iter().find(|(queue, _)| queue == name)).collect();
-    let has_all = weights.len() == names.len() && weights.len() == options.weights.len();
-    if !options.weights.is_empty() && !(has_all && weights.iter().all(|(_, weight)| is_weight(*weight))) {
+    let weight_of = |name: &&str| options.weights.iter().find(|(queue, weight)| queue == name && *weight > 0.0);
+    let weights: Vec<f64> = names.iter().filter_map(weight_of).map(|(_, weight)| *weight).collect();
+    let has_all = weights.len() == names.len() && weights.iter().all(|weight| weight.is_finite());
+    if !options.weights.is_empty() && (weights.len() != options.weights.len() || !has_all) {
         return Err(Error::Argument("weights need a number above 0 for each queue of the worker".into()));
     }
-    let mut slots: BTreeMap<u16, Vec<(Option<f64>, Vec<String>)>> = BTreeMap::new();
+    let mut slots: BTreeMap<u16, Vec<Weighted>> = BTreeMap::new();
     for (at, keys) in keys.iter().enumerate() {
         let mut own: BTreeMap<u16, Vec<String>> = BTreeMap::new();
         for key in keys {
             own.entry(if place.is_cluster { slot_of(key) } else { 0 }).or_default().push(key.clone());
         }
         for (slot, keys) in own {
-            let weight = weights.get(at).map(|(_, weight)| *weight);
-            slots.entry(slot).or_default().push((weight, keys));
+            slots.entry(slot).or_default().push((weights.get(at).copied(), keys));
         }
     }
-    let pump = |queues: Vec<(Option<f64>, Vec<String>)>| {
+    let pump = |queues: Vec<Weighted>| {
         let (weights, queues): (Vec<_>, Vec<_>) = queues.into_iter().unzip();
         let keys = queues.concat();
         let crons = crons.iter().filter(|(key, _)| keys.contains(key)).map(|(key, crons)| (key.clone(), crons.clone()));
