@@ -7,6 +7,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../clients/node"
 export ZEITSET_MODULE=$1 DOCS=$PWD/../../docs
+published=$PWD/../../scripts/published-links.sh
 OUT=$2
 # The Python environment of clients-python.sh, if that script has run before.
 [ ! -x "$OUT/../python/venv/bin/python" ] || export ZEITSET_PYTHON=$OUT/../python/venv/bin/python
@@ -27,6 +28,7 @@ cp -r "$OUT/source" "$OUT/checkout/node"
 cd "$OUT/source"
 npm ci --silent --no-audit --no-fund
 npm run --silent check
+"$published" https://example.com "$OUT"
 npm pack --silent --pack-destination "$OUT" >/dev/null
 tarball=$(echo "$OUT"/zeitset-*.tgz)
 echo "clients: $(basename "$tarball")"
@@ -34,6 +36,7 @@ echo "clients: $(basename "$tarball")"
 cd "$OUT/empty"
 npm init --yes >/dev/null
 npm install --silent --no-audit --no-fund "$tarball" redis ioredis @opentelemetry/api
+grep -q 'At least once' node_modules/zeitset/GUARANTEES.md
 # Tests the installation from a checkout, and CommonJS.
 cd "$OUT/linked"
 npm init --yes >/dev/null

@@ -24,11 +24,14 @@ python=$OUT/venv/bin/python
 "$python" -m pip download -q --no-deps -d "$OUT/probe" redis >/dev/null 2>&1 || skip "packages (pip cannot get redis)"
 
 cp -r . "$OUT/source" # a build leaves files behind
+../../scripts/published-links.sh https://example.com "$OUT"
 "$python" -m pip wheel -q --no-deps -w "$OUT" "$OUT/source"
 wheel=$(echo "$OUT"/zeitset-*.whl)
 echo "clients: $(basename "$wheel")"
 "$python" -m pip install -q "$wheel"
 (cd "$OUT" && "$python" -c 'import zeitset, zeitset.asyncio, zeitset.asgi')
+(cd "$OUT" && "$python" -c 'from importlib import resources; print((resources.files("zeitset") / "GUARANTEES.md").read_text())') |
+    grep 'At least once' >/dev/null
 # Tests the wheel with the module in an otherwise empty environment.
 if [ "$(uname -s)" = Linux ] && getconf GNU_LIBC_VERSION >/dev/null 2>&1 && command -v objdump >/dev/null; then
     server=$("$python" ../../scripts/wheel.py "$ZEITSET_MODULE" "$NOTICES" "$OUT")

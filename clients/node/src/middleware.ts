@@ -12,6 +12,11 @@ export interface LimitOptions<Request> {
   readonly key?: (request: Request) => string | null | Promise<string | null>;
   /** How many units the request costs, by default 1. */
   readonly cost?: number | ((request: Request) => number | Promise<number>);
+  /**
+   * Blocks a client that a limit has denied, for the window of this limiter: `new Limiter(redis, "blocked", "1/10m")`.
+   * In the meantime, units that become available again do not help.
+   */
+  readonly block?: Limiter;
 }
 
 /** A problem document (RFC 9457). The draft of the RateLimit header fields defines the types of problems. */
@@ -45,19 +50,26 @@ interface Outcome {
 
 async function decide<Request>(
   limits: Limiter | readonly Limiter[],
-  { key, cost = 1 }: LimitOptions<Request> & Pick<Required<LimitOptions<Request>>, "key">,
+  { key, cost = 1, block }: LimitOptions<Request> & Pick<Required<LimitOptions<Request>>, "key">,
   request: Request,
 ): Promise<Outcome> {
   const who = await key(request);
   if (who === null) return { headers: {} };
   const units = typeof cost === "function" ? await cost(request) : cost;
-  const list = [limits].flat() as readonly Limiter[];
+  const list = [limits, block ?? []].flat() as readonly Limiter[];
   const [only, ...more] = list;
   if (!only) return { headers: {} };
-  const check: Check | Checks =
+  const ask = (): Promise<Check | Checks> =>
     more.length === 0
-      ? await only.check(who, { cost: units })
-      : await checkAll(...list.map((limiter) => [limiter, who, units] as const));
+      ? only.check(who, { cost: units })
+      : checkAll(...list.map((limiter) => [limiter, who, limiter === block ? 0 : units] as const));
+  let check = await ask();
+  if (block && !check.allowed && !check.error && "checks" in check && check.checks.at(-1)?.allowed) {
+    // A debt, because a call of cost 0 is denied only then. The limiters forget their denials, whose waits are shorter.
+    await block.check(who, { cost: block.limit + 1, force: true });
+    for (const { denials } of list) denials.forget(who);
+    check = await ask();
+  }
   const headers = check.headers();
   if (check.allowed) return { headers };
   if (check.error) return { headers, refusal: reduced(list.map(({ name }) => name)) };
@@ -162,7 +174,7 @@ const incomingOf = ({ env }: HonoContext): Incoming | undefined => (env as { inc
  */
 export function honoLimit<Context extends HonoContext = HonoContext>(
   limits: Limiter | readonly Limiter[],
-  { key, cost = 1 }: LimitOptions<Context> = {},
+  { key, ...options }: LimitOptions<Context> = {},
 ) {
   const network = clientNetwork();
   const who = (context: Context): string | null | Promise<string | null> => {
@@ -172,7 +184,7 @@ export function honoLimit<Context extends HonoContext = HonoContext>(
     return network({ ip: incoming.socket?.remoteAddress, headers: incoming.headers });
   };
   return async (context: Context, next: () => Promise<void>): Promise<Response | undefined> => {
-    const { headers, refusal } = await decide(limits, { key: who, cost }, context);
+    const { headers, refusal } = await decide(limits, { ...options, key: who }, context);
     const all = joined(headers, (name) => context.res.headers.get(name) ?? undefined);
     for (const [name, value] of Object.entries(all)) context.header(name, value);
     if (!refusal) return void (await next());

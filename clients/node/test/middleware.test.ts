@@ -22,6 +22,7 @@ interface Service {
   readonly day: Limiter;
   readonly costly: Limiter;
   readonly shy: Limiter;
+  readonly block: Limiter;
 }
 
 const service = ({ redis }: Place): Service => ({
@@ -29,9 +30,10 @@ const service = ({ redis }: Place): Service => ({
   day: new Limiter(redis, "day", "10/1d"),
   costly: new Limiter(redis, "costly", "5/1m"),
   shy: new Limiter(redis, "minute", "2/1m", { onError: "deny", timeout: "300ms" }),
+  block: new Limiter(redis, "block", "1/10m"),
 });
 
-async function withExpress(t: Test, { minute, day, costly, shy }: Service): Promise<Ask> {
+async function withExpress(t: Test, { minute, day, costly, shy, block }: Service): Promise<Ask> {
   const app = express();
   const name = (request: express.Request): string | null => request.get("x-api-key") ?? null;
   const hello = (_: express.Request, response: express.Response): void => void response.send("hello");
@@ -39,6 +41,7 @@ async function withExpress(t: Test, { minute, day, costly, shy }: Service): Prom
   app.get("/several", expressLimit<express.Request>([minute, day], { key: name }), hello);
   app.get("/costly/:n", expressLimit<express.Request>(costly, { cost: (request) => Number(request.params["n"]) }), hello);
   app.get("/shy", expressLimit(shy), hello);
+  app.get("/block", expressLimit<express.Request>(minute, { key: name, block }), hello);
   app.get("/both", expressLimit(day), expressLimit(minute), hello);
   app.get("/broken", expressLimit(minute), () => {
     throw Object.assign(new Error("broken"), { status: 500 });
@@ -50,7 +53,7 @@ async function withExpress(t: Test, { minute, day, costly, shy }: Service): Prom
   return (path, headers = {}) => fetch(`http://127.0.0.1:${port}${path}`, { headers });
 }
 
-async function withFastify(t: Test, { minute, day, costly, shy }: Service): Promise<Ask> {
+async function withFastify(t: Test, { minute, day, costly, shy, block }: Service): Promise<Ask> {
   const app = fastify();
   type Request = { ip: string; headers: Record<string, string | string[] | undefined>; params: unknown };
   const name = (request: Request): string | null => (request.headers["x-api-key"] as string | undefined) ?? null;
@@ -60,6 +63,7 @@ async function withFastify(t: Test, { minute, day, costly, shy }: Service): Prom
   const cost = (request: Request): number => Number((request.params as { n: string }).n);
   app.get("/costly/:n", { onRequest: fastifyLimit<Request>(costly, { cost }) }, hello);
   app.get("/shy", { onRequest: fastifyLimit(shy) }, hello);
+  app.get("/block", { onRequest: fastifyLimit<Request>(minute, { key: name, block }) }, hello);
   app.get("/both", { onRequest: [fastifyLimit(day), fastifyLimit(minute)] }, hello);
   app.get("/broken", { onRequest: fastifyLimit(minute) }, async () => {
     throw new Error("broken");
@@ -69,7 +73,31 @@ async function withFastify(t: Test, { minute, day, costly, shy }: Service): Prom
   return (path, headers = {}) => fetch(`${url}${path}`, { headers });
 }
 
+/** A client that exceeds two requests a minute is blocked for ten minutes, even if units are available sooner. */
+async function blocked(ask: Ask, { minute, block }: Pick<Service, "minute" | "block">): Promise<void> {
+  const send = (key: string): Promise<Response> => ask("/block", { "x-api-key": key });
+  const violated = async (response: Response): Promise<string[]> => {
+    assert.equal(response.status, 429);
+    const wait = Number(response.headers.get("retry-after"));
+    assert.ok(wait > 60 && wait <= 600, `the wait is that of the block: ${wait}`);
+    return ((await response.json()) as Record<"violated-policies", string[]>)["violated-policies"];
+  };
+  for (let n = 0; n < 2; n++) assert.equal((await send("{eve}")).status, 200);
+  assert.deepEqual(await violated(await send("{eve}")), ["minute", "block"]);
+  assert.equal((await send("{bob}")).status, 200);
+  await minute.reset("{eve}");
+  assert.equal((await block.peek("{eve}", { cost: 0 })).allowed, false, "all processes see the block");
+  assert.ok((await violated(await send("{eve}"))).includes("block"), "although units are available");
+  await block.reset("{eve}");
+  assert.equal((await send("{eve}")).status, 200);
+}
+
 for (const [framework, start] of [["Express", withExpress], ["Fastify", withFastify]] as const) {
+  withEach(`${framework} blocks a client that exceeded its limit`, async (place) => {
+    const limiters = service(place);
+    await blocked(await start(place.test, limiters), limiters);
+  });
+
   withEach(`${framework} answers 429 where a limit denies, with headers that hold`, async (place) => {
     const ask = await start(place.test, service(place));
     const first = await ask("/one");
@@ -166,7 +194,7 @@ test("a fallback is warned of once", () => {
 });
 
 withEach("Hono answers 429 where a limit denies, with headers that hold", async (place) => {
-  const { minute, day, costly, shy } = service(place);
+  const { minute, day, costly, shy, block } = service(place);
   const app = new Hono();
   app.get("/one", honoLimit(minute), (context) => context.text("hello"));
   const byName = honoLimit<Context>([minute, day], { key: (context) => context.req.header("x-api-key") ?? null });
@@ -174,6 +202,8 @@ withEach("Hono answers 429 where a limit denies, with headers that hold", async 
   const cost = (context: Context): number => Number(context.req.param("n"));
   app.get("/costly/:n", honoLimit<Context>(costly, { cost }), (context) => context.text("hello"));
   app.get("/shy", honoLimit(shy), (context) => context.text("hello"));
+  const blocks = honoLimit<Context>(minute, { key: (context) => context.req.header("x-api-key") ?? null, block });
+  app.get("/block", blocks, (context) => context.text("hello"));
   app.get("/both", honoLimit(day), honoLimit(minute), (context) => context.text("hello"));
   app.get("/broken", honoLimit(day), () => {
     throw new Error("broken");
@@ -184,6 +214,7 @@ withEach("Hono answers 429 where a limit denies, with headers that hold", async 
   place.test.after(() => void server.close());
   const ask: Ask = (path, headers = {}) => fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}${path}`, { headers });
 
+  await blocked(ask, { minute, block });
   const both = await ask("/both");
   assert.equal(await both.text(), "hello");
   assert.equal(both.headers.get("ratelimit-policy"), '"day";q=10;w=86400, "minute";q=2;w=60');

@@ -11,7 +11,7 @@ import redis.asyncio
 
 from zeitset import CostTooHigh
 from zeitset.asgi import RateLimit, RateLimitHeaders, client_network
-from zeitset.asyncio import Limiter
+from zeitset.asyncio import Limiter, check_all
 
 from .support import NO_RETRY, Server, free_port
 
@@ -75,6 +75,31 @@ def test_the_middleware_asks_several_limits(shared: Server, one: Any) -> None:
     asyncio.run(main())
 
 
+def test_a_client_that_exceeded_stays_blocked(shared: Server, one: Any) -> None:
+    async def main() -> None:
+        async with redis.asyncio.Redis(port=shared.port) as r:
+            web, block = Limiter(r, "web", "2/1m"), Limiter(r, "block", "1/10m")
+            app = RateLimit(application, web, key=lambda scope: scope["client"][0], block=block)
+            for _ in range(2):
+                assert (await get(app, "eve"))[0] == 200
+            status, fields, body = await get(app, "eve")
+            assert (status, json.loads(body)) == (429, problem("quota-exceeded", ["web", "block"]))
+            assert 60 < int(fields["retry-after"]) <= 600, "the wait is that of the block"
+            assert (await get(app, "bob"))[0] == 200
+            await web.reset("eve")
+            other = RateLimit(application, Limiter(r, "web", "2/1m"), key=app.key, block=Limiter(r, "block", "1/10m"))
+            assert (await get(app, "eve"))[0] == 429, "although units are available"
+            status, fields, body = await get(other, "eve")
+            assert (status, json.loads(body)) == (429, problem("quota-exceeded", ["block"]))
+            assert 60 < int(fields["retry-after"]) <= 600, "other processes see the block"
+            await block.reset("eve")
+            assert (await get(app, "eve"))[0] == 200
+            with pytest.raises(ValueError, match="forced"):
+                await check_all((web, "eve"), force=True, block=block)
+
+    asyncio.run(main())
+
+
 def test_a_limit_that_could_not_be_asked_is_503() -> None:
     async def main() -> None:
         away = redis.asyncio.Redis(port=free_port(), retry=NO_RETRY)
@@ -99,12 +124,21 @@ def test_the_dependency_of_fastapi(shared: Server, one: Any) -> None:
     def root() -> str:
         return "hello"
 
+    blocks = fastapi.Depends(rate_limit(Limiter(r, "minute", "1/1m"), lambda _: "ann", block=Limiter(r, "block", "1/10m")))
+
+    @app.get("/block", dependencies=[blocks])  # type: ignore[untyped-decorator, unused-ignore]
+    def block() -> str:
+        return "hello"
+
     with testclient.TestClient(app) as client:
         answer = client.get("/", headers={"x-api-key": "ann"})
         assert (answer.status_code, answer.json(), answer.headers["ratelimit"]) == (200, "hello", '"web";r=0;t=60')
         refused = client.get("/", headers={"x-api-key": "ann"})
         assert refused.status_code == 429 and int(refused.headers["retry-after"]) > 0
         assert client.get("/").status_code == 200, "no key, no limit"
+        assert [client.get("/block").status_code for _ in range(2)] == [200, 429]
+        blocked = client.get("/block")
+        assert blocked.json()["detail"]["violated-policies"][-1] == "block" and int(blocked.headers["retry-after"]) > 60
 
 
 @pytest.mark.parametrize(

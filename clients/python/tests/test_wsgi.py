@@ -63,6 +63,22 @@ def test_several_limits_keys_and_two_middlewares(one: Any) -> None:
         RateLimit(application, [])
 
 
+def test_a_client_that_exceeded_stays_blocked(one: Any) -> None:
+    web, block = Limiter(one, "web", "1/1m"), Limiter(one, "block", "1/10m")
+    app = RateLimit(application, web, block=block)
+    assert get(app)[0] == "200 OK"
+    status, fields, body = get(app)
+    assert status.startswith("429") and json.loads(body) == problem("quota-exceeded", ["web", "block"])
+    assert 60 < int(fields["retry-after"]) <= 600, "the wait is that of the block"
+    assert get(app, "10.0.0.2")[0] == "200 OK"
+    web.reset("10.0.0.1")
+    assert get(app)[0].startswith("429"), "although units are available"
+    other = RateLimit(application, Limiter(one, "web", "1/1m"), block=Limiter(one, "block", "1/10m"))
+    assert json.loads(get(other)[2]) == problem("quota-exceeded", ["block"]), "other processes see the block"
+    block.reset("10.0.0.1")
+    assert get(app)[0] == "200 OK"
+
+
 def test_a_limit_that_could_not_be_asked_is_503() -> None:
     away = redis.Redis(port=free_port(), retry=NO_RETRY)
     status, fields, body = get(RateLimit(application, Limiter(away, "web", "2/1m", on_error="deny")))
@@ -93,10 +109,17 @@ def test_routes_of_flask(one: Any) -> None:
     def opened(**_: Any) -> str:
         return "open"
 
+    @app.get("/block")  # type: ignore[untyped-decorator, unused-ignore]
+    @rate_limit(Limiter(one, "minute", "1/1m"), block=Limiter(one, "block", "1/10m"))
+    def blocks() -> str:
+        return "open"
+
     client = app.test_client()
+    assert [client.get("/block").status_code for _ in range(2)] == [200, 429]
+    assert int(client.get("/block").headers["retry-after"]) > 60
     answer = client.get("/search")
     assert (answer.status_code, answer.text, answer.headers["x-own"]) == (200, "found", "1")
-    assert answer.headers.getlist("ratelimit") == ['"web";r=8;t=60, "search";r=0;t=60']
+    assert answer.headers.getlist("ratelimit") == ['"web";r=5;t=60, "search";r=0;t=60']
     refused = client.get("/search")
     assert refused.status_code == 429 and json.loads(refused.text) == problem("quota-exceeded", ["search"])
     assert 55 < int(refused.headers["retry-after"]) <= 60 and refused.content_type == "application/problem+json"

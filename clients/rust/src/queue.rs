@@ -254,6 +254,8 @@ impl<C: ConnectionLike + Clone + Send + Sync, T: Encode + Decode> Queue<C, T> {
     }
 
     /// Ends `pause`.
+    ///
+    #[doc = example!(queue "queue.resume().await?;")]
     pub async fn resume(&self) -> Result<(), Error> {
         self.configure(|config| config.paused(false)).await
     }
@@ -268,6 +270,8 @@ impl<C: ConnectionLike + Clone + Send + Sync, T: Encode + Decode> Queue<C, T> {
     }
 
     /// Returns the groups with most ready jobs first.
+    ///
+    #[doc = example!(queue "let first = queue.largest_groups(1).await?;")]
     pub async fn largest_groups(&self, count: u64) -> Result<Vec<zq::Group>, Error> {
         let groups = self.groups_of(|key| zq::groups(key).largest().count(count)).await?;
         let mut groups: Vec<_> = groups.into_values().collect();
@@ -391,34 +395,34 @@ pub struct Push<'a, C, T> {
 type PushCall = Call<zq::Push, Option<String>>;
 
 impl<C, T> Push<'_, C, T> {
-    setters! { self;
+    setters! { self [queue "let id = queue.push(&\"hello\".to_owned())" ".await?;"]
         /// Your own ID. While a job of this ID is in the queue, in any state, another push does nothing.
-        id(id: impl Into<String>) { self.id = Some(id.into()) }
+        id(id: impl Into<String> = "greeting") { self.id = Some(id.into()) }
         /// The group of the job.
-        group(group: impl Into<String>) { self.group = Some(group.into()) }
+        group(group: impl Into<String> = "acme") { self.group = Some(group.into()) }
         /// A `traceparent`, which the library stores before the JSON payload. The handler gets it from the job.
-        traceparent(traceparent: impl Into<String>) { self.traceparent = Some(traceparent.into()) }
+        traceparent(traceparent: impl Into<String> = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01") { self.traceparent = Some(traceparent.into()) }
         /// How long the handler may run. This value replaces the worker's `timeout`, and requires JSON payloads.
-        timeout(timeout: impl Into<Period>) { self.timeout = Some(timeout.into()) }
+        timeout(timeout: impl Into<Period> = "1m") { self.timeout = Some(timeout.into()) }
         /// When the job is due, from now.
-        delay(delay: impl Into<Period>) { self.options = self.options.delay(delay) }
+        delay(delay: impl Into<Period> = "5m") { self.options = self.options.delay(delay) }
         /// The moment at which the job is due.
-        at(at: impl Into<Moment>) { self.options = self.options.at(at) }
+        at(at: impl Into<Moment> = "2030-01-01T00:00:00Z") { self.options = self.options.at(at) }
         /// Jobs of a lower priority are served first; 0 by default.
-        priority(priority: i32) { self.options = self.options.priority(priority) }
+        priority(priority: i32 = -1) { self.options = self.options.priority(priority) }
         /// The number of attempts after which the job becomes a dead letter; 0: no limit.
-        max_attempts(attempts: u64) { self.options = self.options.max_attempts(attempts) }
+        max_attempts(attempts: u64 = 3) { self.options = self.options.max_attempts(attempts) }
         /// The period of a recurring job.
-        every(period: impl Into<Period>) { self.options = self.options.every(period) }
+        every(period: impl Into<Period> = "1h") { self.options = self.options.every(period) }
         /// How long the job can be claimed after its due time.
-        ttl(ttl: impl Into<Period>) { self.options = self.options.ttl(ttl) }
+        ttl(ttl: impl Into<Period> = "1d") { self.options = self.options.ttl(ttl) }
         /// Replaces a job of this ID in any state.
-        replace() { self.options = self.options.replace() }
+        replace() > r#"let id = queue.push(&"hello".to_owned()).id("greeting")"# { self.options = self.options.replace() }
         /// The job of this ID runs at least once after this push, and never twice at a time.
-        again() { self.options = self.options.again() }
+        again() > r#"let id = queue.push(&"hello".to_owned()).id("greeting")"# { self.options = self.options.again() }
         /// With `id` and `every`: the recurring job of this ID becomes what this push says, and keeps its due time. If a
         /// worker holds the job, that run goes on, and the change takes effect when it ends.
-        declare() { self.options = self.options.declare() }
+        declare() > r#"let id = queue.push(&"hello".to_owned()).id("daily").every("1d")"# { self.options = self.options.declare() }
     }
 }
 

@@ -128,14 +128,8 @@ impl<C: Connection> LimitLayer<C> {
             let reservation = reserve_all(asks).await?;
             return Ok(Some((reservation.decision().clone(), Some(reservation))));
         }
-        let decision = match &*self.limits {
-            [limiter] => limiter.check(&key, cost).await?,
-            several => {
-                let asks: Vec<_> = several.iter().map(|limiter| (limiter, key.as_str(), cost)).collect();
-                check_all(&asks).await?
-            }
-        };
-        Ok(Some((decision, None)))
+        let asks: Vec<_> = self.limits.iter().map(|limiter| (limiter, key.as_str(), cost)).collect();
+        Ok(Some((check_all(&asks).await?, None)))
     }
 }
 

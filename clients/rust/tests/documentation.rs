@@ -220,13 +220,30 @@ fn interface(tokens: TokenStream, is_builder: bool) -> TokenStream {
         match token {
             TokenTree::Punct(mark) if mark.as_char() == '#' && next.starts_with("[doc") => drop(tokens.next()),
             TokenTree::Punct(mark) if mark.as_char() == '>' && next.contains('"') => drop(tokens.next()),
+            // The beginning and the end of a builder's examples.
+            TokenTree::Group(group) if is_builder && group.delimiter() == Delimiter::Bracket => {}
             TokenTree::Group(group) => {
                 let is_body = is_builder && group.delimiter() == Delimiter::Brace;
-                let inner = if is_body { TokenStream::new() } else { interface(group.stream(), is_builder) };
+                let mut inner = if is_body { TokenStream::new() } else { interface(group.stream(), is_builder) };
+                if group.delimiter() == Delimiter::Parenthesis {
+                    inner = parameters(inner);
+                }
                 Group::new(group.delimiter(), inner).to_tokens(&mut kept);
             }
             token => token.to_tokens(&mut kept),
         }
     }
     kept
+}
+
+/// Removes the values that parameters have in examples.
+fn parameters(tokens: TokenStream) -> TokenStream {
+    let mut is_value = false;
+    let is_kept = |token: &TokenTree| {
+        if let TokenTree::Punct(mark) = token {
+            is_value = mark.as_char() != ',' && (is_value || mark.as_char() == '=');
+        }
+        !is_value
+    };
+    tokens.into_iter().filter(is_kept).collect()
 }

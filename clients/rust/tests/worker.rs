@@ -5,9 +5,9 @@ use redis::AsyncCommands;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use testkit::{Cluster, Server};
+use testkit::{Cluster, PATIENCE, Server};
 use tokio::sync::{mpsc, watch};
-use zeitset_client::{Cron, Discard, Error, Event, Job, Place, Queue, Raw, Retry, State, Worker, zq};
+use zeitset_client::{Code, Cron, Discard, Error, Event, Job, Place, Queue, Raw, Retry, State, Worker, zq};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -113,6 +113,96 @@ async fn each_outcome_has_its_command_and_its_event() {
     assert!((3_000_000..4_000_000).contains(&due), "the backoff of the worker is 2 h: {due}");
     let groups = queue.groups(20).await.expect("groups");
     assert!(groups.iter().all(|group| group.held_until_ms.is_some() == (group.name == "retries")), "{groups:?}");
+}
+
+/// Other clients may push any bytes. Such a job must not keep the worker from its other jobs.
+#[tokio::test]
+async fn a_job_whose_names_are_no_text_is_a_job_like_any_other() {
+    let server = Server::start();
+    let mut redis = connect(&server).await;
+    for payload in ["ok", "fails", "stops"] {
+        let (id, group) = ([b"\xff\0", payload.as_bytes()].concat(), &b"\xfe"[..]);
+        let push = zq::push("q", format!("\"{payload}\"")).id(id).group(group).max_attempts(1);
+        push.reply_as::<Vec<u8>>().query_async(&mut redis).await.expect("a push");
+    }
+    // The worker reads its recurring job when it connects.
+    let push = zq::push("q", "\"old\"").id("report").group(&b"\xfe"[..]).delay("1d");
+    push.query_async(&mut redis).await.expect("a push");
+    let log = Log::default();
+    let worker = Worker::new(client(&server), "q", async |job: Job<String>| -> Result<(), Failure> {
+        assert_eq!(job.id_bytes(), [b"\xff\0", job.payload.as_bytes()].concat());
+        assert!(job.progress("half").await?, "the worker holds the job");
+        match job.payload.as_str() {
+            "fails" => Err("no luck")?,
+            "stops" => Err(Discard("never".into()))?,
+            _ => Ok(()),
+        }
+    });
+    let cron = Cron::new("report", "0 3 * * *", "UTC").expect("a time");
+    let run = worker.cron(cron).on_event(log.listener()).run_burst();
+    tokio::time::timeout(PATIENCE, run).await.expect("the worker has done all jobs").expect("a run");
+    let mut lines = log.lines();
+    lines.sort();
+    let id = |event: &str, name: &str| format!("{event} \\xff\\x00{name}");
+    let expected =
+        [("completed", "ok"), ("dead", "fails"), ("dead", "stops"), ("discarded", "stops"), ("failed", "fails")];
+    assert_eq!(lines, expected.map(|(event, name)| id(event, name)));
+    let job = zq::get("q", &b"\xff\0fails"[..]).reply_as::<Option<zq::Job<Vec<u8>>>>();
+    let job = job.query_async(&mut redis).await.expect("a reply").expect("a job");
+    assert_eq!((&*job.state, job.group.as_deref()), ("dead", Some(&b"\xfe"[..])));
+    assert_eq!(job.error.as_deref(), Some(&b"Error: no luck"[..]));
+}
+
+#[tokio::test]
+async fn the_next_attempt_reads_the_progress_of_the_last_one() {
+    let server = Server::start();
+    let queue = queue(&server).await;
+    queue.push(&"x".into()).id("long").await.expect("a push");
+    let (told, mut tells) = mpsc::unbounded_channel();
+    let worker = Worker::new(client(&server), "q", move |job: Job<String>| {
+        let told = told.clone();
+        async move {
+            told.send(job.last_progress().await?).expect("the test waits");
+            if job.attempt() > 1 {
+                return Ok(());
+            }
+            let error = job.progress(&"x".repeat(1025)).await.expect_err("too long");
+            assert_eq!(error.code(), Some(&Code::Err));
+            assert!(job.progress("page 7").await?, "the worker holds the job");
+            Err::<(), Failure>(Retry::after(0).into())
+        }
+    });
+    tokio::time::timeout(PATIENCE, worker.run_burst()).await.expect("two runs").expect("a run");
+    assert_eq!((tells.recv().await, tells.recv().await), (Some(None), Some(Some("page 7".into()))));
+}
+
+#[tokio::test]
+async fn weights_share_the_worker_and_starve_no_queue() {
+    let server = Server::start();
+    let weights = [("high", 6_u8), ("middle", 3), ("low", 1)];
+    for (name, _) in weights {
+        let queue = Queue::<_, String>::new(connect(&server).await, name);
+        queue.push_many((0..100).map(|_| queue.push(&String::new()))).await.expect("pushes");
+    }
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&order);
+    let handler = move |job: Job<String>| {
+        seen.lock().expect("no panic").push(job.queue().to_owned());
+        async { Ok::<(), Failure>(()) }
+    };
+    let worker = Worker::new(client(&server), "high", handler.clone()).and("middle", handler.clone());
+    let worker = worker.and("low", handler.clone()).concurrency(1);
+    worker.weights(weights.map(|(name, weight)| (name, f64::from(weight)))).run_burst().await.expect("a run");
+    let order = order.lock().expect("no panic").clone();
+    assert_eq!(order.len(), 300);
+    for (name, weight) in weights {
+        let count = order.iter().take(100).filter(|queue| *queue == name).count();
+        assert!(count.abs_diff(10 * usize::from(weight)) <= 2, "{count} of the first 100 jobs are of {name}");
+    }
+    for wrong in [vec![("high", 1.0)], vec![("q", 0.0)], vec![("q", f64::NAN)], vec![("q", 1.0), ("r", 1.0)]] {
+        let worker = Worker::new(client(&server), "q", handler.clone()).weights(wrong);
+        assert!(matches!(worker.run_burst().await, Err(Error::Argument(_))));
+    }
 }
 
 #[tokio::test]

@@ -193,6 +193,23 @@ def check_all(parts: Sequence[Part], force: bool) -> Steps[Checks]:
     return checks
 
 
+def check_or_block(parts: Sequence[Part], block: Decider) -> Steps[Checks]:
+    """Like `check_all`, and blocks a client that a limit denies, for the window of `block`. The last check of the result
+    is that of the block. It has the key of the first limit."""
+    key = parts[0][1]
+    asked = [*parts, (block, key, 0)]
+    checks = yield from check_all(asked, False)
+    if not checks.allowed and checks.error is None and checks.checks[-1].allowed:
+        # A debt, because a call of cost 0 is denied only then.
+        yield block.calls.check(key, block.calls.policy.limit + 1, force=True)
+        # The waits of the remembered denials are shorter than the block.
+        for part in parts:
+            if part[0].denials is not None:
+                part[0].denials.forget(part[1])
+        checks = yield from check_all(asked, False)
+    return checks
+
+
 def _after_fork() -> None:
     for decider in _deciders:
         decider.after_fork()

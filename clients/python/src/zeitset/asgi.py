@@ -66,7 +66,8 @@ class RateLimit(RateLimitHeaders):
     or from none.
 
     `key(scope)` returns the key of the client, or None if the request is not limited. Responses carry RateLimit header
-    fields.
+    fields. `block`, such as `Limiter(r, "blocked", "1/10m")`: a client that a limit denies stays blocked for the window
+    of this limiter.
     """
 
     def __init__(
@@ -75,17 +76,19 @@ class RateLimit(RateLimitHeaders):
         limiters: Limiter | Iterable[Limiter],
         key: Callable[[Scope], Who] = client_network(),
         cost: int = 1,
+        block: Limiter | None = None,
     ) -> None:
         super().__init__(app)
         self.limiters = as_list(limiters, cost)
         self.key = key
         self.cost = cost
+        self.block = block
 
     async def inside(self, scope: Scope, receive: Receive, send: Send) -> None:
         key = await name_of(self.key(scope)) if scope["type"] == "http" else None
         if key is None:
             return await self.app(scope, receive, send)
-        check = await ask(self.limiters, key, self.cost, scope)
+        check = await ask(self.limiters, key, self.cost, self.block, scope)
         if check.allowed:
             return await self.app(scope, receive, send)
         problem = refusal(check)
@@ -104,13 +107,13 @@ async def name_of(key: Who) -> str | None:
     return key_of(await key if inspect.isawaitable(key) else key)
 
 
-async def ask(limiters: list[Limiter], key: str, cost: int, scope: Scope) -> Check | Checks:
+async def ask(limiters: list[Limiter], key: str, cost: int, block: Limiter | None, scope: Scope) -> Check | Checks:
     """Checks the limits. Stores the results in `scope`, for the header fields of the response."""
     check: Check | Checks
-    if len(limiters) == 1:
+    if len(limiters) == 1 and block is None:
         check = await limiters[0].check(key, cost)
     else:
-        check = await check_all(*((limiter, key, cost) for limiter in limiters))
+        check = await check_all(*((limiter, key, cost) for limiter in limiters), block=block)
     scope.setdefault(CHECKS, []).extend(all_of(check))
     return check
 

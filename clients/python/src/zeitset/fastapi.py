@@ -19,9 +19,10 @@ def rate_limit(
     limiters: Limiter | Iterable[Limiter],
     key: Callable[[Request], Who] = network,
     cost: int = 1,
+    block: Limiter | None = None,
 ) -> Callable[[Request, Response], Awaitable[Check | Checks | None]]:
     """Returns a dependency that raises 429 if a limiter denies. `key(request)` returns the key of the client, or None
-    if the request is not limited.
+    if the request is not limited. `block` is that of `zeitset.asgi.RateLimit`.
 
     The dependency returns the result of the check. With this result, a route can refund the units. If a route returns
     its own Response or raises, the header fields are lost, unless the application has a middleware of `zeitset.asgi`:
@@ -33,7 +34,7 @@ def rate_limit(
         who = await name_of(key(request))
         if who is None:
             return None
-        check = await ask(asked, who, cost, request.scope)
+        check = await ask(asked, who, cost, block, request.scope)
         fields = fields_of(request.scope)
         if not check.allowed:
             problem = refusal(check)

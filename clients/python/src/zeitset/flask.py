@@ -28,9 +28,10 @@ def rate_limit(
     limiters: Limiter | Iterable[Limiter],
     key: Callable[[], str | None] = network,
     cost: int = 1,
+    block: Limiter | None = None,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Responds 429 if a limiter denies. `key()` returns the key of the client, or None if the request is not limited.
-    `key` may use `flask.request` and `session`."""
+    `key` may use `flask.request` and `session`. `block` is that of `zeitset.wsgi.RateLimit`."""
     asked = as_list(limiters, cost)
 
     def decorate(view: Callable[P, R]) -> Callable[P, R]:
@@ -38,7 +39,7 @@ def rate_limit(
         def limited(*args: P.args, **kwargs: P.kwargs) -> R:
             who = key_of(key())
             if who is not None:
-                check = ask(asked, who, cost, request.environ)
+                check = ask(asked, who, cost, block, request.environ)
                 after_this_request(_with_fields)
                 if not check.allowed:
                     problem = refusal(check)

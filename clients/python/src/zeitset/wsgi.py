@@ -57,7 +57,8 @@ class RateLimit(RateLimitHeaders):
     or from none.
 
     `key(environ)` returns the key of the client, or None if the request is not limited. Responses carry RateLimit
-    header fields.
+    header fields. `block`, such as `Limiter(r, "blocked", "1/10m")`: a client that a limit denies stays blocked for the
+    window of this limiter.
     """
 
     def __init__(
@@ -66,17 +67,19 @@ class RateLimit(RateLimitHeaders):
         limiters: Limiter | Iterable[Limiter],
         key: Callable[[Environ], str | None] = client_network(),
         cost: int = 1,
+        block: Limiter | None = None,
     ) -> None:
         super().__init__(app)
         self.limiters = as_list(limiters, cost)
         self.key = key
         self.cost = cost
+        self.block = block
 
     def inside(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         key = key_of(self.key(environ))
         if key is None:
             return self.app(environ, start_response)
-        check = ask(self.limiters, key, self.cost, environ)
+        check = ask(self.limiters, key, self.cost, self.block, environ)
         if check.allowed:
             return self.app(environ, start_response)
         problem = refusal(check)
@@ -90,12 +93,12 @@ def as_list(limiters: Limiter | Iterable[Limiter], cost: int) -> list[Limiter]:
     return _web.as_list(Limiter, limiters, lambda limiter: limiter.calls.fits(cost))
 
 
-def ask(limiters: list[Limiter], key: str, cost: int, environ: Environ) -> Check | Checks:
+def ask(limiters: list[Limiter], key: str, cost: int, block: Limiter | None, environ: Environ) -> Check | Checks:
     """Checks the limits. Stores the results in `environ`, for the header fields of the response."""
     check: Check | Checks
-    if len(limiters) == 1:
+    if len(limiters) == 1 and block is None:
         check = limiters[0].check(key, cost)
     else:
-        check = check_all(*((limiter, key, cost) for limiter in limiters))
+        check = check_all(*((limiter, key, cost) for limiter in limiters), block=block)
     environ.setdefault(CHECKS, []).extend(all_of(check))
     return check

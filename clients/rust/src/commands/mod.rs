@@ -144,16 +144,20 @@ macro_rules! argument {
 }
 
 /// Defines commands. The parameters behind `;` follow the options. `+` lists tokens that code below the macro sends, `&`
-/// commands with the same options that code below the macro calls. `>` begins the example of a public function.
+/// commands with the same options that code below the macro calls. `>` begins the example of a public function, or the
+/// call to whose examples each option is added. The value behind `=` of a parameter is for the example.
 macro_rules! commands {
     ($(
         $(#[$doc:meta])*
         $(> $example:literal $visible:vis)?
         $command:ident $name:ident($($arg:ident: $kind:ident),* $(; $($last:ident: $last_kind:ident),*)?) -> $reply:ty = $word:literal
-        $({ $(
-            $(#[$option_doc:meta])*
-            $option:ident($($value:ident: $value_kind:ident),*) = $token:literal,
-        )* })?
+        $({
+            > $base:literal
+            $(
+                $(#[$option_doc:meta])*
+                $option:ident($($value:ident: $value_kind:ident = $sample:expr),*) = $token:literal $(> $own_base:literal)?,
+            )*
+        })?
         $(+ [$($also:literal)*])?
         $(& [$($alike:literal)*])?
     )*) => {
@@ -181,6 +185,8 @@ macro_rules! commands {
                 $(#[$option_doc])*
                 ///
                 #[doc = concat!("Adds `", $token, "`.")]
+                ///
+                #[doc = example!(first!($($own_base)? $base), call!($option $($sample),*), ".query(&mut redis)?;")]
                 pub fn $option(self, $($value: $crate::commands::kind!($value_kind)),*) -> Self {
                     self.with($token) $(.with($crate::commands::argument!($value_kind $value)))*
                 }
@@ -215,8 +221,8 @@ fn fields(reply: redis::Value) -> Result<std::collections::HashMap<String, redis
 
 /// Reads a struct from a map whose fields have the names of the struct's fields.
 macro_rules! from_map {
-    ($name:ident { $($field:ident),* $(,)? }) => {
-        impl redis::FromRedisValue for $name {
+    ($name:ident $(<$text:ident>)? { $($field:ident),* $(,)? }) => {
+        impl $(<$text: redis::FromRedisValue>)? redis::FromRedisValue for $name $(<$text>)? {
             fn from_redis_value(reply: redis::Value) -> Result<Self, redis::ParsingError> {
                 let mut fields = $crate::commands::fields(reply)?;
                 Ok(Self { $($field: redis::from_redis_value(

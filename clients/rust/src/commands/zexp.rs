@@ -87,10 +87,11 @@ commands! {
     /// Returns live members, soonest to expire first.
     > r#"let soon: Vec<String> = zexp::members("online").within("10s").limit(0, 100).query(&mut redis)?;"#
     pub Members members(key: text) -> Vec<String> = "ZEXP.MEMBERS" {
+        > r#"zexp::members("online")"#
         /// Only members that expire within this time.
-        within(time: period) = "WITHIN",
+        within(time: period = "10s") = "WITHIN",
         /// Skips `offset` members, and returns at most `count`; -1 means all.
-        limit(offset: u64, count: i64) = "LIMIT",
+        limit(offset: u64 = 0, count: i64 = 100) = "LIMIT",
     } + ["WITHPTTL"]
     /// Removes members. Returns how many were in the set.
     > r#"let removed: u64 = zexp::rem("online", &["ann", "bob"]).query(&mut redis)?;"#
@@ -113,14 +114,16 @@ commands! {
     /// Turns a sorted set whose scores are times into an expiring set. Returns how many members are live.
     > r#"let live: u64 = zexp::adopt("sessions").unit("S").plus("30m").query(&mut redis)?;"#
     pub Adopt adopt(key: text) -> u64 = "ZEXP.ADOPT" {
+        > r#"zexp::adopt("sessions")"#
         /// The unit of the scores: `S` or `MS`.
-        unit(unit: text) = "UNIT",
+        unit(unit: text = "MS") = "UNIT",
         /// Adds a lifetime to each score.
-        plus(ttl: period) = "PLUS",
+        plus(ttl: period = "30m") = "PLUS",
         /// Even if all members expire at once.
         force() = "FORCE",
     } + ["S" "MS"]
     Add new_add(key: text) -> Option<u64> = "ZEXP.ADD" {
+        > r#"zexp::add("online", "1m", ["ann"])"#
         /// Only adds new members.
         nx() = "NX",
         /// Only changes present members.
@@ -132,9 +135,10 @@ commands! {
         /// Also counts members whose expiry changed.
         ch() = "CH",
         /// Does nothing if the set would have more than `count` live members.
-        cap(count: u64) = "CAP",
+        cap(count: u64 = 3) = "CAP",
     } + ["AT"]
     Expire new_expire(key: text) -> Vec<Expired> = "ZEXP.EXPIRE" {
+        > r#"zexp::expire("online", "5m", &["ann"])"#
         /// Changes an expiry only if the new one is later.
         gt() = "GT",
         /// Changes an expiry only if the new one is sooner.

@@ -112,15 +112,17 @@ impl FromRedisValue for Dimension {
 
 commands! {
     Create new_create(key: text) -> () = "ZLB.CREATE" {
+        > r#"zlb::create("scores", ["points"])"#
         /// Which of two members with equal values ranks first: `FIRST` (default), `LAST` or `NAME`.
-        ties(rule: text) = "TIES",
+        ties(rule: text = "NAME") = "TIES" > r#"zlb::create("names", ["points"])"#,
         /// The board keeps only the best `n` members.
-        keep(n: u64) = "KEEP",
+        keep(n: u64 = 1000) = "KEEP" > r#"zlb::create("best", ["points"])"#,
     } + ["DIM" "ASC" "DESC" "INT" "FLOAT" "FIRST" "LAST" "NAME"]
     /// Removes all members, and keeps the schema. Returns how many.
     > "zlb::create(\"yesterday\", [\"points\"]).query(&mut redis)?;\nlet removed: u64 = zlb::clear(\"yesterday\").query(&mut redis)?;"
     pub Clear clear(key: text) -> u64 = "ZLB.CLEAR"
     Set new_set(key: text) -> u64 = "ZLB.SET" {
+        > "zlb::create(\"goals\", [\"goals\"]).query(&mut redis)?;\nzlb::set(\"goals\", [(\"ann\", 3)])"
         /// Only adds new members.
         nx() = "NX",
         /// Only changes present members.
@@ -136,6 +138,7 @@ commands! {
     /// Returns the members from index `start` through `stop`, best first. -1 is the last member.
     > r#"let top: Vec<String> = zlb::range("league", 0, 9).query(&mut redis)?;"#
     pub Range range(key: text, start: i64, stop: i64) -> Vec<String> = "ZLB.RANGE" {
+        > r#"zlb::range("league", 0, 9)"#
         /// The worst member is the first.
         rev() = "REV",
     } + ["WITHRANK" "DENSE" "COMPETITION" "WITHVALUES"]
@@ -227,6 +230,8 @@ impl Call<Range, Vec<String>> {
 
 impl Call<Around, Option<Vec<String>>> {
     /// Returns ranks and values, too. Adds `WITHRANK` and `WITHVALUES`.
+    ///
+    #[doc = example!(r#"let near: Option<Vec<zlb::Entry>> = zlb::around("league", "ann", 2).entries(zlb::Ranking::Dense).query(&mut redis)?;"#)]
     pub fn entries(self, ranking: Ranking) -> Call<Around, Option<Vec<Entry>>> {
         self.with("WITHRANK").with(ranking.words()).with("WITHVALUES").reply_as()
     }

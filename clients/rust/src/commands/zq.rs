@@ -66,7 +66,7 @@ impl<S: FromRedisValue> FromRedisValue for Listed<S> {
 
 /// A job as ZQ.GET shows it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Job {
+pub struct Job<S = String> {
     /// `ready`, `delayed`, `claimed` or `dead`.
     pub state: String,
     /// The payload.
@@ -92,20 +92,20 @@ pub struct Job {
     /// When the job last failed, in Unix ms.
     pub failed_ms: Option<u64>,
     /// The worker that claimed the job.
-    pub worker: Option<String>,
+    pub worker: Option<S>,
     /// The text of the last failure.
-    pub error: Option<String>,
+    pub error: Option<S>,
     /// The last text of PROGRESS.
-    pub progress: Option<String>,
+    pub progress: Option<S>,
     /// When this text came, in Unix ms.
     pub progress_ms: Option<u64>,
     /// The group of the job.
-    pub group: Option<String>,
+    pub group: Option<S>,
     /// The payload of a push with AGAIN that waits until this job's claim ends.
     pub again_payload: Option<Vec<u8>>,
 }
 
-super::from_map!(Job {
+super::from_map!(Job<S> {
     state,
     payload,
     priority,
@@ -164,36 +164,38 @@ commands! {
     /// Adds a job. Returns its ID, or None if the queue has a job of this ID.
     > r#"let id: Option<String> = zq::push("letters", "welcome").id("mail:1").delay("5m").query(&mut redis)?;"#
     pub Push push(key: text, payload: text) -> Option<String> = "ZQ.PUSH" {
+        > r#"zq::push("letters", "welcome")"#
         /// Your own ID.
-        id(id: text) = "ID",
+        id(id: text = "mail:1") = "ID",
         /// When the job is due, from now.
-        delay(wait: period) = "DELAY",
+        delay(wait: period = "5m") = "DELAY",
         /// The moment at which the job is due.
-        at(moment: moment) = "AT",
+        at(moment: moment = "2030-01-01T00:00:00Z") = "AT",
         /// Jobs of a lower priority are served first; 0 by default.
-        priority(priority: i32) = "PRIORITY",
+        priority(priority: i32 = -1) = "PRIORITY",
         /// After this number of attempts, the job becomes a dead letter; 0: no limit.
-        max_attempts(attempts: u64) = "MAXATTEMPTS",
+        max_attempts(attempts: u64 = 3) = "MAXATTEMPTS",
         /// The period of a recurring job.
-        every(period: period) = "EVERY",
+        every(period: period = "1h") = "EVERY",
         /// The group of the job.
-        group(name: text) = "GROUP",
+        group(name: text = "acme") = "GROUP",
         /// How long the job can be claimed after its due time.
-        ttl(ttl: period) = "TTL",
+        ttl(ttl: period = "1d") = "TTL",
         /// Replaces a job of this ID in any state.
-        replace() = "REPLACE",
+        replace() = "REPLACE" > r#"zq::push("letters", "welcome").id("mail:1")"#,
         /// The job of this ID runs at least once after this push, and never twice at a time.
-        again() = "AGAIN",
+        again() = "AGAIN" > r#"zq::push("letters", "welcome").id("mail:1")"#,
         /// The recurring job of this ID becomes what this push says.
-        declare() = "DECLARE",
+        declare() = "DECLARE" > r#"zq::push("letters", "report").id("daily").every("1d")"#,
     }
     ClaimCommand new_claim(numkeys: u64) -> Vec<Claim> = "ZQ.CLAIM" {
+        > r#"zq::claim(["letters"], "30s")"#
         /// At most this number of jobs; 1 by default.
-        count(jobs: u64) = "COUNT",
+        count(jobs: u64 = 10) = "COUNT",
         /// How long to wait for a job; 0: forever.
-        block(timeout: period) = "BLOCK",
+        block(timeout: period = "10ms") = "BLOCK",
         /// The name of the worker.
-        as_worker(name: text) = "AS",
+        as_worker(name: text = "worker-1") = "AS",
     } + ["LEASE"]
     /// Acknowledges a job. Returns whether the token is valid.
     > r#"let is_valid: bool = zq::ack("letters", "mail:1", 7).query(&mut redis)?;"#
@@ -201,18 +203,19 @@ commands! {
     /// Returns a job to the queue, or makes it a dead letter. Returns whether the token is valid.
     > r#"let is_valid: bool = zq::nack("letters", "mail:1", 7).delay("1m").error("busy").query(&mut redis)?;"#
     pub Nack nack(key: text, id: text, token: u64) -> bool = "ZQ.NACK" {
+        > r#"zq::nack("letters", "mail:1", 7)"#
         /// When the job is due again, from now; by default after the BACKOFF of the queue.
-        delay(wait: period) = "DELAY",
+        delay(wait: period = "5m") = "DELAY",
         /// The moment at which the job is due again.
-        at(moment: moment) = "AT",
+        at(moment: moment = "2030-01-01T00:00:00Z") = "AT",
         /// The job becomes a dead letter.
         dead() = "DEAD",
         /// This attempt does not count.
         free() = "FREE",
         /// For this time, no job of the job's group is claimed.
-        hold(duration: period) = "HOLD",
+        hold(duration: period = "1m") = "HOLD",
         /// The text of the failure.
-        error(text: text) = "ERROR",
+        error(text: text = "busy") = "ERROR",
     }
     /// Stores how far a claimed job has come, at most 1,024 bytes. Returns whether the token is valid.
     > r#"let is_valid: bool = zq::progress("letters", "mail:1", 1, "40 %").query(&mut redis)?;"#
@@ -224,22 +227,24 @@ commands! {
     /// Removes jobs of a state (`READY`, `DELAYED` or `DEAD`), oldest first. Returns how many.
     > r#"let removed: u64 = zq::clean("letters", "DEAD").older("30d").query(&mut redis)?;"#
     pub Clean clean(key: text, state: text) -> u64 = "ZQ.CLEAN" {
+        > r#"zq::clean("letters", "DEAD")"#
         /// Only jobs that have been in this state for that long.
-        older(duration: period) = "OLDER",
+        older(duration: period = "30d") = "OLDER",
         /// Only jobs of this group.
-        group(name: text) = "GROUP",
+        group(name: text = "acme") = "GROUP",
         /// At most this number of jobs; 1,000 by default.
-        count(jobs: u64) = "COUNT",
+        count(jobs: u64 = 10) = "COUNT",
     } + ["READY" "DELAYED" "DEAD"]
     /// Changes the due time or the priority of a waiting job. Returns false if the job is missing, claimed or dead.
     > r#"let is_changed: bool = zq::reschedule("letters", "mail:1").delay("1h").query(&mut redis)?;"#
     pub Reschedule reschedule(key: text, id: text) -> bool = "ZQ.RESCHEDULE" {
+        > r#"zq::reschedule("letters", "mail:1")"#
         /// When the job is due, from now.
-        delay(wait: period) = "DELAY",
+        delay(wait: period = "5m") = "DELAY",
         /// The moment at which the job is due.
-        at(moment: moment) = "AT",
+        at(moment: moment = "2030-01-01T00:00:00Z") = "AT",
         /// The new priority.
-        priority(priority: i32) = "PRIORITY",
+        priority(priority: i32 = -1) = "PRIORITY",
     }
     /// Returns a job; None if it is not in the queue.
     > r#"let job: Option<zq::Job> = zq::get("letters", "mail:1").query(&mut redis)?;"#
@@ -247,26 +252,28 @@ commands! {
     /// Returns jobs of a state (`READY`, `DELAYED`, `CLAIMED` or `DEAD`), in the order in which they are served.
     > r#"let jobs: Vec<zq::Listed> = zq::peek("letters", "READY").count(10).no_payload().query(&mut redis)?;"#
     pub Peek peek(key: text, state: text) -> Vec<Listed> = "ZQ.PEEK" {
+        > r#"zq::peek("letters", "READY")"#
         /// At most this number of jobs.
-        count(jobs: u64) = "COUNT",
+        count(jobs: u64 = 10) = "COUNT",
         /// The list begins behind this job.
-        after(id: text) = "AFTER",
+        after(id: text = "mail:1") = "AFTER" > "zq::push(\"backlog\", \"a\").id(\"mail:1\").query(&mut redis)?;\nzq::peek(\"backlog\", \"READY\")",
         /// Only jobs of this group.
-        group(name: text) = "GROUP",
+        group(name: text = "acme") = "GROUP",
         /// Without the payloads.
         no_payload() = "NOPAYLOAD",
         /// With the leases of claimed jobs.
-        with_lease() = "WITHLEASE",
+        with_lease() = "WITHLEASE" > r#"zq::peek("letters", "CLAIMED")"#,
     } + ["READY" "DELAYED" "CLAIMED" "DEAD"]
     /// Makes dead letters ready again. Returns how many.
     > r#"let ready: u64 = zq::redrive("letters").count(100).query(&mut redis)?;"#
     pub Redrive redrive(key: text) -> u64 = "ZQ.REDRIVE" {
+        > r#"zq::redrive("letters")"#
         /// Only jobs of this group.
-        group(name: text) = "GROUP",
+        group(name: text = "acme") = "GROUP",
         /// At most this number of jobs; 1,000 by default.
-        count(jobs: u64) = "COUNT",
+        count(jobs: u64 = 10) = "COUNT",
         /// Only the jobs of these IDs.
-        ids(ids: texts) = "ID",
+        ids(ids: texts = &["mail:1"]) = "ID",
     }
     /// Holds a group: for this time, no job of the group is claimed. Returns false if no job is in the group.
     > r#"let is_held: bool = zq::hold("letters", "acme", "10m").query(&mut redis)?;"#
@@ -274,20 +281,22 @@ commands! {
     /// Returns the groups of a queue in the order of their names.
     > r#"let groups: Vec<zq::Group> = zq::groups("letters").count(10).query(&mut redis)?;"#
     pub Groups groups(key: text) -> Vec<Group> = "ZQ.GROUPS" {
+        > r#"zq::groups("letters")"#
         /// The list begins behind this name.
-        after(name: text) = "AFTER",
+        after(name: text = "mail:1") = "AFTER",
         /// The groups with most ready jobs first.
         largest() = "LARGEST",
         /// At most this number of groups.
-        count(groups: u64) = "COUNT",
+        count(groups: u64 = 10) = "COUNT",
     }
     /// Returns the names of the queues of this database.
     > r#"let names: Vec<String> = zq::list().count(100).query(&mut redis)?;"#
     pub List list() -> Vec<String> = "ZQ.LIST" {
+        > r#"zq::list()"#
         /// The list begins behind this name.
-        after(name: text) = "AFTER",
+        after(name: text = "mail:1") = "AFTER",
         /// At most this number of queues.
-        count(queues: u64) = "COUNT",
+        count(queues: u64 = 10) = "COUNT",
     }
     /// Returns totals and settings; None if the queue does not exist.
     > r#"let stats: Option<zq::Fields> = zq::stats("letters").query(&mut redis)?;"#
@@ -295,32 +304,33 @@ commands! {
     /// Changes settings. [`settings`] returns them.
     > r#"zq::config("reports").max_attempts(3).backoff("1s", "1h").query(&mut redis)?;"#
     pub Config config(key: text) -> () = "ZQ.CONFIG" {
+        > r#"zq::config("reports")"#
         /// The number of attempts after which a job becomes a dead letter; 0: no limit.
-        max_attempts(attempts: u64) = "MAXATTEMPTS",
+        max_attempts(attempts: u64 = 3) = "MAXATTEMPTS",
         /// The wait after a failure, which doubles with each attempt up to `max`.
-        backoff(base: period, max: period) = "BACKOFF",
+        backoff(base: period = "1s", max: period = "1h") = "BACKOFF",
         /// The largest random addition to the wait, in percent.
-        jitter(percent: u64) = "JITTER",
+        jitter(percent: u64 = 10) = "JITTER",
         /// How much waiting one step of priority is worth.
-        aging(duration: period) = "AGING",
+        aging(duration: period = "1m") = "AGING",
         /// The largest number of jobs.
-        maxlen(jobs: u64) = "MAXLEN",
+        maxlen(jobs: u64 = 100_000) = "MAXLEN",
         /// The largest number of dead letters.
-        deadlen(jobs: u64) = "DEADLEN",
+        deadlen(jobs: u64 = 1000) = "DEADLEN",
         /// How long the queue keeps dead letters.
-        deadttl(duration: period) = "DEADTTL",
+        deadttl(duration: period = "30d") = "DEADTTL",
         /// How many jobs are claimed at once.
-        concurrency(jobs: u64) = "CONCURRENCY",
+        concurrency(jobs: u64 = 10) = "CONCURRENCY",
         /// How many claims there are in any window.
-        rate(limit: u64, window: period) = "RATE",
+        rate(limit: u64 = 100, window: period = "1m") = "RATE",
         /// How many jobs of a group are claimed at once.
-        group_concurrency(jobs: u64) = "GROUPCONCURRENCY",
+        group_concurrency(jobs: u64 = 1) = "GROUPCONCURRENCY",
         /// How many claims of a group there are in any window.
-        group_rate(limit: u64, window: period) = "GROUPRATE",
+        group_rate(limit: u64 = 10, window: period = "1m") = "GROUPRATE",
         /// Whether the jobs of a group are served one at a time, in the order of their pushes.
-        ordered(is_ordered: yes_no) = "ORDERED",
+        ordered(is_ordered: yes_no = true) = "ORDERED",
         /// Whether no job is claimed.
-        paused(is_paused: yes_no) = "PAUSED",
+        paused(is_paused: yes_no = true) = "PAUSED",
     } + ["yes" "no"]
 }
 

@@ -113,26 +113,28 @@ commands! {
     /// Takes units if they fit.
     > r#"let check: zrl::Check = zrl::check("search:ann", 5, "1m").cost(2).query(&mut redis)?;"#
     pub CheckCommand check(key: text, limit: u64, window: period) -> Check = "ZRL.CHECK" {
+        > r#"zrl::check("search:ann", 5, "1m")"#
         /// How many units to take; 1 by default.
-        cost(units: u64) = "COST",
+        cost(units: u64 = 2) = "COST",
         /// A unit becomes available again one window after it was taken. This is the default.
         sliding() = "SLIDING",
         /// Units become available again at the end of the window.
-        fixed() = "FIXED",
+        fixed() = "FIXED" > r#"zrl::check("daily:ann", 100, "1d")"#,
         /// Units become available again one by one (GCRA).
-        leaky() = "LEAKY",
+        leaky() = "LEAKY" > r#"zrl::check("calls:ann", 100, "1m")"#,
         /// Units become available again exactly to the millisecond, however high the limit is.
         exact() = "EXACT",
         /// The precision of the time at which a unit becomes available again.
-        precision(duration: period) = "PRECISION",
+        precision(duration: period = "1s") = "PRECISION",
         /// Takes the units even if they do not fit.
         force() = "FORCE",
     } & ["ZRL.PEEK"]
     MCheck new_mcheck(numkeys: u64) -> Checks = "ZRL.MCHECK" {
+        > r#"zrl::mcheck([("a:s", 5, "1s"), ("a:d", 1000, "1d")])"#
         /// How many units to take: one number for all keys, or a number for each key.
-        cost(units: texts) = "COST",
+        cost(units: texts = &[1, 5]) = "COST",
         /// As for [`check()`], for the keys that are SLIDING.
-        precision(duration: period) = "PRECISION",
+        precision(duration: period = "1s") = "PRECISION",
         /// As for [`check()`], for the keys that are SLIDING.
         exact() = "EXACT",
         /// Takes the units from all keys even if they do not fit.
@@ -148,8 +150,9 @@ commands! {
     /// Returns the keys that were denied most often.
     > r#"let denied: Vec<zrl::Denied> = zrl::top().count(3).query(&mut redis)?;"#
     pub Top top() -> Vec<Denied> = "ZRL.TOP" {
+        > r#"zrl::top()"#
         /// The number of keys; 10 by default.
-        count(keys: u64) = "COUNT",
+        count(keys: u64 = 10) = "COUNT",
         /// Sets all counts to 0 after the reply.
         reset() = "RESET",
     }

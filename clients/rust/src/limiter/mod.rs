@@ -174,29 +174,29 @@ pub struct LimiterBuilder<C> {
 }
 
 impl<C: Connection> LimiterBuilder<C> {
-    setters! { self;
+    setters! { self [builder "let limiter = Limiter::builder(redis, \"search\", \"5/1m\")" ".build()?;"]
         /// When a unit becomes available again; [`Algorithm::Sliding`] by default.
-        algorithm(algorithm: Algorithm) { self.algorithm = algorithm }
+        algorithm(algorithm: Algorithm = Algorithm::Fixed) { self.algorithm = algorithm }
 
         /// The precision of a SLIDING limit; by default that of ZRL.CHECK.
-        precision(precision: Precision) { self.precision = Some(precision) }
+        precision(precision: Precision = Precision::Exact) { self.precision = Some(precision) }
 
         /// What a check does if Redis is away; [`OnError::Raise`] by default.
-        on_error(on_error: OnError) { self.on_error = on_error }
+        on_error(on_error: OnError = OnError::Allow) { self.on_error = on_error }
 
         /// How long a call may take; by default one second. A shorter time limit of the connection applies, too: that of
         /// redis is 500 ms by default.
-        timeout(timeout: impl Into<Period>) { self.timeout = timeout.into() }
+        timeout(timeout: impl Into<Period> = "100ms") { self.timeout = timeout.into() }
 
         /// The prefix of the Redis keys. The limiter's name in header fields has no prefix.
-        prefix(prefix: impl Into<String>) { self.prefix = prefix.into() }
+        prefix(prefix: impl Into<String> = "limits:") { self.prefix = prefix.into() }
 
         /// The name of the units in `RateLimit-Policy`: `requests`, `content-bytes`, `concurrent-requests` or your own.
-        unit(unit: impl Into<String>) { self.unit = Some(unit.into()) }
+        unit(unit: impl Into<String> = "requests") { self.unit = Some(unit.into()) }
 
         /// Whether the limiter remembers a denial until its wait is over; true by default. Until then, the limiter denies
         /// calls for the same key that cost as much or more, without asking the server.
-        remember(remember: bool) { self.remember = remember }
+        remember(remember: bool = false) { self.remember = remember }
     }
 
     /// Returns the limiter. Fails if the rate or an option is invalid.
@@ -247,6 +247,8 @@ impl<C: AtMostOnce> LimiterBuilder<C> {
     /// The most units to take ahead in one call. The limiter hands out these units later, without asking the server. A
     /// hundredth of the window after the call, the limiter refunds the units that are left. If one limiter of a key has
     /// this option, all limiters of this key need it. For SLIDING limits.
+    ///
+    #[doc = example!(builder r#"let limiter = Limiter::builder(redis, "api", "100000/1s").ahead(200).build()?;"#)]
     pub fn ahead(mut self, units: u64) -> Self {
         self.ahead = Some(units);
         self
@@ -484,6 +486,9 @@ fn away(error: Error, on_error: OnError, policies: Arc<[Arc<Policy>]>) -> Result
 ///
 #[doc = example!(limiter r#"let decision = check_all(&[(&limiter, "{gil}:a", 1), (&limiter, "{gil}:b", 5)]).await?;"#)]
 pub async fn check_all<C: Connection>(asks: &[(&Limiter<C>, &str, u64)]) -> Result<Decision, Error> {
+    if let [(limiter, key, cost)] = asks {
+        return limiter.check(key, *cost).await;
+    }
     let Some((first, key, _)) = asks.first() else { return Err(Error::Argument("no limit to check".into())) };
     let policies: Arc<[_]> = asks.iter().map(|(limiter, ..)| Arc::clone(&limiter.inner.policy)).collect();
     let mut call = String::new();
@@ -594,14 +599,8 @@ impl<C: Connection> Drop for Reservation<C> {
 pub async fn reserve_all<C: Connection>(asks: Vec<(Limiter<C>, String, u64)>) -> Result<Reservation<C>, Error> {
     // A task of its own, because the server may have taken the units before the caller is cancelled.
     let checked = tokio::spawn(async move {
-        let decision = match asks.as_slice() {
-            [(limiter, key, cost)] => limiter.check(key, *cost).await?,
-            several => {
-                let several: Vec<_> =
-                    several.iter().map(|(limiter, key, cost)| (limiter, key.as_str(), *cost)).collect();
-                check_all(&several).await?
-            }
-        };
+        let all: Vec<_> = asks.iter().map(|(limiter, key, cost)| (limiter, key.as_str(), *cost)).collect();
+        let decision = check_all(&all).await?;
         Ok(Reservation::new(decision, asks))
     });
     checked.await.unwrap_or_else(|_| Err(Error::Timeout("the runtime has ended".into())))

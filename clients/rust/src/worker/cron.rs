@@ -40,15 +40,15 @@ impl Cron {
         Ok(self)
     }
 
-    setters! { self;
+    setters! { self [builder "let report = Cron::new(\"report\", \"0 3 * * *\", \"Europe/Berlin\")?" ";"]
         /// One of the worker's queues; by default the first.
-        queue(queue: impl Into<String>) { self.queue = Some(queue.into()) }
+        queue(queue: impl Into<String> = "reports") { self.queue = Some(queue.into()) }
         /// If a run has failed this number of times, the worker drops the run and pushes the next one; 5 by default.
-        max_attempts(attempts: u64) { self.max_attempts = attempts.max(1) }
+        max_attempts(attempts: u64 = 3) { self.max_attempts = attempts.max(1) }
         /// Jobs of a lower priority are served first; 0 by default.
-        priority(priority: i32) { self.priority = priority }
+        priority(priority: i32 = -1) { self.priority = priority }
         /// The group of the job.
-        group(group: impl Into<String>) { self.group = Some(group.into()) }
+        group(group: impl Into<String> = "acme") { self.group = Some(group.into()) }
     }
 
     /// Returns the first run after `after_ms`, in Unix ms; None if there is none.
@@ -129,7 +129,7 @@ impl Chores {
         let replies = link.ask(crons.iter().map(|cron| zq::get(key, &cron.name).into()).collect()).await?;
         let mut moves = Vec::new();
         for (cron, reply) in crons.iter().zip(replies) {
-            let (Some(job), Some(next)) = (from_redis_value::<Option<zq::Job>>(reply)?, cron.next(now)) else {
+            let (Some(job), Some(next)) = (from_redis_value::<Option<zq::Job<Vec<u8>>>>(reply)?, cron.next(now)) else {
                 continue;
             };
             // Not a retry after a failure, and not a run that is due within a second.
@@ -149,8 +149,9 @@ impl Chores {
     /// run. The worker sends this command in one MULTI with the report.
     pub fn and_next(&self, mut outcome: Outcome, lease_ms: u64) -> Outcome {
         let job = &outcome.job;
-        let crons = self.crons.get(&job.claim.key);
-        let Some(cron) = crons.and_then(|crons| crons.iter().find(|cron| cron.name == job.id())) else {
+        let crons = self.crons.get(job.key());
+        let Some(cron) = crons.and_then(|crons| crons.iter().find(|cron| cron.name.as_bytes() == job.id_bytes()))
+        else {
             return outcome;
         };
         let is_over = matches!(outcome.ending, Ending::Completed | Ending::Discarded);
@@ -162,7 +163,7 @@ impl Chores {
         // The next run must be later than the claim, or the last heartbeat. If this clock is behind the server's, the
         // same run would otherwise start again.
         let claimed = i64::try_from(job.deadline_ms().saturating_sub(lease_ms)).unwrap_or(i64::MAX);
-        let next = cron.push(&job.claim.key, (now_ms() + self.ahead_ms).max(claimed));
+        let next = cron.push(job.key(), (now_ms() + self.ahead_ms).max(claimed));
         if outcome.ending != Ending::Completed {
             outcome.commands = vec![ack(job)];
             outcome.ending = Ending::Discarded;

@@ -8,7 +8,7 @@
 //! All pumps together start at most `concurrency` jobs at a time.
 
 use super::cron::Chores;
-use super::job::{Cancelled, JobInfo};
+use super::job::{Cancelled, Claim, JobInfo, Origin};
 use super::link::{Link, Place};
 use super::outcome::{self, Ending, Failure, Outcome};
 use super::pump::{Claiming, Pump};
@@ -21,7 +21,7 @@ use redis::{Cmd, Value, from_redis_value};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{AbortHandle, JoinError, JoinSet};
 use tokio::time::Instant;
 
@@ -41,13 +41,13 @@ const PROMPT: Duration = Duration::from_millis(200);
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// What a task of a request tells the loop: what to do with the reply.
-type Message = Box<dyn FnOnce(&mut Engine) + Send>;
+pub(super) type Message = Box<dyn FnOnce(&mut Engine) + Send>;
 
 /// The replies of each unit of a request.
 type Replies = Result<Vec<Result<Vec<Value>, Error>>, Error>;
 
 struct Claimed {
-    jobs: Result<Vec<zq::Claim>, Error>,
+    jobs: Result<Vec<Claim>, Error>,
     count: usize,
     /// When the claim was sent: the leases began then, or later.
     sent: Instant,
@@ -75,13 +75,13 @@ enum Phase {
     Stopped,
 }
 
-struct Engine {
+pub(super) struct Engine {
     place: Place,
     options: Options,
     lease: Duration,
     lease_ms: u64,
-    /// The name and the handler of the queue of each key.
-    handlers: HashMap<String, (usize, String, Handler)>,
+    /// By the keys of the queues.
+    handlers: HashMap<Vec<u8>, (Arc<Origin>, Handler)>,
     pumps: Vec<Pump>,
     /// The numbers of the pumps. When a pump claims without BLOCK, it moves to the end of this list.
     order: Vec<usize>,
@@ -116,7 +116,9 @@ pub(super) async fn run(worker: Worker, is_burst: bool) -> Result<(), Error> {
     for ((name, handler), keys) in queues.into_iter().zip(keys) {
         for key in keys {
             let pump = pumps.iter().position(|pump| pump.queues.iter().any(|own| own.contains(&key)));
-            handlers.insert(key, (pump.unwrap_or_default(), name.clone(), Arc::clone(&handler)));
+            let (pump, is_cluster, messages) = (pump.unwrap_or_default(), place.is_cluster, messages.clone());
+            let origin = Arc::new(Origin { queue: name.clone(), key, pump, is_cluster, messages });
+            handlers.insert(origin.key.clone().into_bytes(), (origin, Arc::clone(&handler)));
         }
     }
     let lease = Duration::from_millis(lease_ms);
@@ -188,6 +190,9 @@ fn grace_of(engine: &Engine) -> Period {
     engine.options.grace.clone()
 }
 
+/// The weight of a queue, and its keys in one slot.
+type Weighted = (Option<f64>, Vec<String>);
+
 /// Returns a pump for each slot of a cluster; one pump outside of a cluster.
 fn pumps(place: &Place, options: &Options, names: &[&str], keys: &[Vec<String>]) -> Result<Vec<Pump>, Error> {
     let mut crons: HashMap<String, Vec<super::Cron>> = HashMap::new();
@@ -198,21 +203,28 @@ fn pumps(place: &Place, options: &Options, names: &[&str], keys: &[Vec<String>])
         };
         crons.entry(keys[shard_of(cron.shard_name(), keys.len())].clone()).or_default().push(cron.clone());
     }
-    let mut slots: BTreeMap<u16, Vec<Vec<String>>> = BTreeMap::new();
-    for keys in keys {
+    let weight_of = |name: &&str| options.weights.iter().find(|(queue, weight)| queue == name && *weight > 0.0);
+    let weights: Vec<f64> = names.iter().filter_map(weight_of).map(|(_, weight)| *weight).collect();
+    let has_all = weights.len() == names.len() && weights.iter().all(|weight| weight.is_finite());
+    if !options.weights.is_empty() && (weights.len() != options.weights.len() || !has_all) {
+        return Err(Error::Argument("weights need a number above 0 for each queue of the worker".into()));
+    }
+    let mut slots: BTreeMap<u16, Vec<Weighted>> = BTreeMap::new();
+    for (at, keys) in keys.iter().enumerate() {
         let mut own: BTreeMap<u16, Vec<String>> = BTreeMap::new();
         for key in keys {
             own.entry(if place.is_cluster { slot_of(key) } else { 0 }).or_default().push(key.clone());
         }
         for (slot, keys) in own {
-            slots.entry(slot).or_default().push(keys);
+            slots.entry(slot).or_default().push((weights.get(at).copied(), keys));
         }
     }
-    let pump = |queues: Vec<Vec<String>>| {
+    let pump = |queues: Vec<Weighted>| {
+        let (weights, queues): (Vec<_>, Vec<_>) = queues.into_iter().unzip();
         let keys = queues.concat();
         let crons = crons.iter().filter(|(key, _)| keys.contains(key)).map(|(key, crons)| (key.clone(), crons.clone()));
         let chores = Chores::new(keys.clone(), crons.collect());
-        Pump::new(queues, chores)
+        Pump::new(queues, weights.into_iter().collect(), chores)
     };
     Ok(slots.into_values().map(pump).collect())
 }
@@ -418,6 +430,7 @@ impl Engine {
         pump.troubles = 0;
         pump.claimed_at = Some(Instant::now());
         pump.is_drained = jobs.len() < count;
+        pump.served(&jobs);
         for claim in jobs {
             if self.phase == Phase::Working
                 && self.running < self.options.concurrency
@@ -427,8 +440,8 @@ impl Engine {
             } else {
                 // Other pumps have used the slots, the worker stops, or more than half of the lease may be over.
                 self.pumps[at].is_drained = false;
-                let (_, queue, _) = &self.handlers[&claim.key];
-                let job = JobInfo::new(queue, claim, Default::default(), self.place.is_cluster);
+                let (origin, _) = &self.handlers[&claim.key];
+                let job = JobInfo::new(claim, Default::default(), origin);
                 self.report(at, outcome::released(job, Duration::ZERO));
             }
         }
@@ -437,9 +450,9 @@ impl Engine {
     // --- jobs --------------------------------------------------------------------------------------------------------
 
     /// Runs the handler. The lease began at `sent` or later.
-    fn start(&mut self, at: usize, claim: zq::Claim, sent: Instant) {
-        let (_, queue, handler) = &self.handlers[&claim.key];
-        let Prepared { job, run } = handler(claim, queue, self.place.is_cluster);
+    fn start(&mut self, at: usize, claim: Claim, sent: Instant) {
+        let (origin, handler) = &self.handlers[&claim.key];
+        let Prepared { job, run } = handler(claim, origin);
         let run = match run {
             Ok(run) => run,
             Err(error) => {
@@ -526,7 +539,7 @@ impl Engine {
     }
 
     fn failed(&self, at: usize, job: Arc<JobInfo>, ran: Duration, kind: &str, error: &Failure) -> Outcome {
-        let has_backoff = self.pumps[at].chores.has_backoff(&job.claim.key);
+        let has_backoff = self.pumps[at].chores.has_backoff(job.key());
         let backoff = (!has_backoff).then(|| (self.options.backoff)(job.attempt()));
         outcome::failed(job, ran, kind, error, backoff)
     }
@@ -614,6 +627,18 @@ impl Engine {
         self.announce(Event::Lost(Ended { job, ran, error, is_repeated: false }));
     }
 
+    /// Sends a command of a handler.
+    pub fn ask(&mut self, at: usize, command: Cmd, reply: oneshot::Sender<Result<Value, Error>>) {
+        let link = self.pumps[at].link.clone();
+        self.requests.spawn(async move {
+            let replied = match link {
+                Some(link) => link.ask(vec![command]).await.map(|mut replies| replies.pop().unwrap_or(Value::Nil)),
+                None => Err(Error::Timeout("the worker is not connected".into())),
+            };
+            let _ = reply.send(replied);
+        });
+    }
+
     // --- heartbeats and chores ---------------------------------------------------------------------------------------
 
     /// Cancels the handlers of jobs whose leases have expired, sends heartbeats, and does chores.
@@ -650,10 +675,10 @@ impl Engine {
     fn beat(&mut self, at: usize) {
         let mut jobs: BTreeMap<&str, Vec<Arc<JobInfo>>> = BTreeMap::new();
         for held in self.held.values().filter(|held| held.pump == at && held.given_up.is_none()) {
-            jobs.entry(&held.job.claim.key).or_default().push(Arc::clone(&held.job));
+            jobs.entry(held.job.key()).or_default().push(Arc::clone(&held.job));
         }
         let beat = |(key, jobs): (&&str, &Vec<Arc<JobInfo>>)| {
-            vec![zq::extend(*key, self.lease, jobs.iter().map(|job| (job.id(), job.token()))).into()]
+            vec![zq::extend(*key, self.lease, jobs.iter().map(|job| (job.id_bytes(), job.token()))).into()]
         };
         let units: Vec<Vec<Cmd>> = jobs.iter().map(beat).collect();
         let jobs: Vec<_> = jobs.into_values().collect();
@@ -855,7 +880,7 @@ fn read_one<T: redis::FromRedisValue>(replies: Result<Vec<Value>, Error>) -> Res
 
 /// Returns whether the reply of ZQ.GET shows a dead letter.
 fn is_dead_letter(replies: Vec<Value>) -> bool {
-    read_one::<Option<zq::Job>>(Ok(replies)).ok().flatten().is_some_and(|job| job.state == "dead")
+    read_one::<Option<zq::Job<Vec<u8>>>>(Ok(replies)).ok().flatten().is_some_and(|job| job.state == "dead")
 }
 
 /// Returns the message of a panic.

@@ -1,14 +1,17 @@
 //! The argument of a handler, and the errors that a handler may return.
 
-use crate::commands::zq::Claim;
+use super::engine::Message;
+use crate::codec::Header;
+use crate::commands::zq;
 use crate::error::Error;
 use crate::shards::slot_of;
 use crate::time::Period;
+use redis::{Cmd, FromRedisValue, Value, from_redis_value};
 use std::fmt;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, oneshot, watch};
 
 /// An error of a handler that runs the job again.
 ///
@@ -37,13 +40,13 @@ impl Retry {
         Self { after: Some(wait.into()), ..Self::now_or_later() }
     }
 
-    setters! { self;
+    setters! { self [builder "let retry = Retry::after(\"5m\")" ";"]
         /// This attempt does not count, for example because a service responded 429.
         free() { self.free = true }
         /// No other job of the same group is claimed during the wait. Without a wait, this has no effect.
         hold() { self.hold = true }
         /// The text that the queue keeps with the job.
-        because(reason: impl Into<String>) { self.reason = reason.into() }
+        because(reason: impl Into<String> = "the API said 429") { self.reason = reason.into() }
     }
 }
 
@@ -90,54 +93,87 @@ impl fmt::Display for Cancelled {
 
 impl std::error::Error for Cancelled {}
 
+/// A claimed job, whose ID may be any bytes.
+pub(super) type Claim = zq::Claim<Vec<u8>>;
+
+/// Where a worker claims jobs: the key of a queue or shard.
+#[derive(Debug)]
+pub(super) struct Origin {
+    pub queue: String,
+    pub key: String,
+    /// The number of the pump.
+    pub pump: usize,
+    pub is_cluster: bool,
+    /// Leads to the loop of the worker.
+    pub messages: mpsc::UnboundedSender<Message>,
+}
+
 /// A claimed job without its payload.
 #[derive(Debug)]
 pub struct JobInfo {
-    queue: String,
-    pub(super) claim: Claim,
+    pub(super) origin: Arc<Origin>,
+    id: String,
+    /// The ID, if it is not text.
+    raw_id: Option<Vec<u8>>,
+    token: u64,
+    attempt: u64,
     traceparent: Option<String>,
     timeout_ms: Option<u64>,
     deadline_ms: AtomicU64,
     is_done: AtomicBool,
-    chained: Mutex<Vec<redis::Cmd>>,
+    chained: Mutex<Vec<Cmd>>,
     cancelled: watch::Sender<Option<Cancelled>>,
-    is_cluster: bool,
 }
 
 impl JobInfo {
-    pub(super) fn new(queue: &str, claim: Claim, header: crate::codec::Header, is_cluster: bool) -> Arc<Self> {
+    pub(super) fn new(claim: Claim, header: Header, origin: &Arc<Origin>) -> Arc<Self> {
+        let (id, raw_id) = match String::from_utf8(claim.id) {
+            Ok(id) => (id, None),
+            Err(error) => (error.as_bytes().escape_ascii().to_string(), Some(error.into_bytes())),
+        };
         Arc::new(Self {
-            queue: queue.to_owned(),
+            origin: Arc::clone(origin),
+            id,
+            raw_id,
+            token: claim.token,
+            attempt: claim.attempt,
             traceparent: header.traceparent,
             timeout_ms: header.timeout_ms,
             deadline_ms: AtomicU64::new(claim.deadline_ms),
-            claim: Claim { payload: Vec::new(), ..claim },
             is_done: AtomicBool::new(false),
             chained: Mutex::default(),
             cancelled: watch::Sender::new(None),
-            is_cluster,
         })
     }
 
     /// Returns the name of the queue.
     pub fn queue(&self) -> &str {
-        &self.queue
+        &self.origin.queue
     }
 
-    /// Returns the ID of the job.
+    pub(super) fn key(&self) -> &str {
+        &self.origin.key
+    }
+
+    /// Returns the ID of the job. If the ID is not UTF-8, returns its bytes in the form `\\xff`.
     pub fn id(&self) -> &str {
-        &self.claim.id
+        &self.id
+    }
+
+    /// Returns the bytes of the ID, for commands.
+    pub fn id_bytes(&self) -> &[u8] {
+        self.raw_id.as_deref().unwrap_or(self.id.as_bytes())
     }
 
     /// Returns a fencing token. Later claims of the queue have larger tokens. Let the handler store the token with its
     /// data, and refuse writes with a smaller token.
     pub fn token(&self) -> u64 {
-        self.claim.token
+        self.token
     }
 
     /// Returns the number of the attempt, from 1.
     pub fn attempt(&self) -> u64 {
-        self.claim.attempt
+        self.attempt
     }
 
     /// Returns the `traceparent` of the push, if the job has one.
@@ -179,20 +215,43 @@ impl JobInfo {
         self.cancelled.send_replace(Some(reason));
     }
 
+    /// Stores how far the job has come, at most 1,024 bytes: `job.progress("40 %").await?`. `Queue::get` shows the text,
+    /// and the next attempt reads it with [`last_progress`](Self::last_progress). Returns false if this worker no longer
+    /// holds the job.
+    pub async fn progress(&self, text: &str) -> Result<bool, Error> {
+        self.ask(zq::progress(self.key(), self.id_bytes(), self.token, text).into()).await
+    }
+
+    /// Returns the last text of [`progress`](Self::progress), of this attempt or an earlier one.
+    pub async fn last_progress(&self) -> Result<Option<String>, Error> {
+        let job: Option<zq::Job<Vec<u8>>> = self.ask(zq::get(self.key(), self.id_bytes()).into()).await?;
+        Ok(job.and_then(|job| job.progress).map(|text| String::from_utf8_lossy(&text).into_owned()))
+    }
+
+    /// Sends a command on a connection of the worker.
+    async fn ask<T: FromRedisValue>(&self, command: Cmd) -> Result<T, Error> {
+        let (reply, replied) = oneshot::channel();
+        let pump = self.origin.pump;
+        let _ = self.origin.messages.send(Box::new(move |engine| engine.ask(pump, command, reply)));
+        let reply: Result<Value, Error> =
+            replied.await.unwrap_or_else(|_| Err(Error::Timeout("the worker has stopped".into())));
+        Ok(from_redis_value(reply?)?)
+    }
+
     /// Sends another command in the same MULTI as the ACK of this job:
     /// `job.chain(mails.push(&mail).id(format!("{}:mail", job.id())).into_cmd()?)`. The server carries out the command
     /// even if the ACK is too late. So give a chained push an ID, which prevents a second job.
     ///
     /// Fails in a cluster if the key of the command, its first argument, is in another slot than the job.
-    pub fn chain(&self, command: redis::Cmd) -> Result<(), Error> {
-        if self.is_cluster {
+    pub fn chain(&self, command: Cmd) -> Result<(), Error> {
+        if self.origin.is_cluster {
             let key = command.args_iter().nth(1);
             let key =
                 key.map(|key| if let redis::Arg::Simple(key) = key { String::from_utf8_lossy(key) } else { "".into() });
             let key = key.unwrap_or_default();
-            if slot_of(&key) != slot_of(&self.claim.key) {
+            if slot_of(&key) != slot_of(self.key()) {
                 let text =
-                    format!("in a cluster a chained command needs a key in the slot of {}, not {key}", self.claim.key);
+                    format!("in a cluster a chained command needs a key in the slot of {}, not {key}", self.key());
                 return Err(Error::Argument(text));
             }
         }
@@ -200,7 +259,7 @@ impl JobInfo {
         Ok(())
     }
 
-    pub(super) fn chained(&self) -> Vec<redis::Cmd> {
+    pub(super) fn chained(&self) -> Vec<Cmd> {
         self.chained.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

@@ -12,11 +12,11 @@ pub use cron::Cron;
 pub use job::{Cancelled, Discard, Job, JobInfo, Retry};
 pub use link::Place;
 
-use crate::codec::{Decode, Header, read};
-use crate::commands::zq::Claim;
+use crate::codec::{Decode, read};
 use crate::error::Error;
 use crate::shards::keys_of;
 use crate::time::Period;
+use job::{Claim, Origin};
 use outcome::{Failure, default_backoff};
 use std::fmt;
 use std::pin::Pin;
@@ -92,7 +92,7 @@ enum Stop {
 }
 
 type Running = Pin<Box<dyn Future<Output = Result<(), Stop>> + Send>>;
-type Handler = Arc<dyn Fn(Claim, &str, bool) -> Prepared + Send + Sync>;
+type Handler = Arc<dyn Fn(Claim, &Arc<Origin>) -> Prepared + Send + Sync>;
 type TimeoutOf = Arc<dyn Fn(&JobInfo) -> Option<Period> + Send + Sync>;
 type BackoffOf = Arc<dyn Fn(u64) -> Period + Send + Sync>;
 type Listener = Arc<dyn Fn(Event) + Send + Sync>;
@@ -114,6 +114,8 @@ struct Options {
     name: String,
     shards: Option<u16>,
     crons: Vec<Cron>,
+    /// The weight of each queue by its name. Empty: the queues are served in their order.
+    weights: Vec<(String, f64)>,
     signals: bool,
     listener: Listener,
 }
@@ -172,6 +174,7 @@ impl Worker {
             name: format!("{}:{}", host(), std::process::id()),
             shards: None,
             crons: Vec::new(),
+            weights: Vec::new(),
             signals: true,
             listener: Arc::new(|_| {}),
         };
@@ -187,14 +190,12 @@ impl Worker {
         F: Fn(Job<T>) -> R + Send + Sync + 'static,
         R: Future<Output = Result<(), E>> + Send + 'static,
     {
-        let prepare = move |mut claim: Claim, queue: &str, is_cluster: bool| {
+        let prepare = move |mut claim: Claim, origin: &Arc<Origin>| {
             let raw = std::mem::take(&mut claim.payload);
             match read::<T>(&raw) {
-                Err(error) => {
-                    Prepared { job: JobInfo::new(queue, claim, Header::default(), is_cluster), run: Err(error) }
-                }
+                Err(error) => Prepared { job: JobInfo::new(claim, Default::default(), origin), run: Err(error) },
                 Ok((payload, header)) => {
-                    let info = JobInfo::new(queue, claim, header, is_cluster);
+                    let info = JobInfo::new(claim, header, origin);
                     let job = Job { payload, info: Arc::clone(&info) };
                     let running = handler(job);
                     let kind = std::any::type_name::<E>();
@@ -207,31 +208,40 @@ impl Worker {
         self
     }
 
-    setters! { self;
+    setters! { self [worker "let worker = Worker::new(client, \"mails\", handler)" ";\n# drop(worker);"]
         /// How many jobs run at once; 10 by default.
-        concurrency(jobs: usize) { self.options.concurrency = jobs.max(1) }
+        concurrency(jobs: usize = 20) { self.options.concurrency = jobs.max(1) }
         /// The lease of a job; 30 s by default. If the worker crashes, its jobs are due again after this time.
-        lease(lease: impl Into<Period>) { self.options.lease = lease.into() }
+        lease(lease: impl Into<Period> = "1m") { self.options.lease = lease.into() }
         /// How long the handler of a job may run; None: without limit.
-        timeout_of(timeout: impl Fn(&JobInfo) -> Option<Period> + Send + Sync + 'static) {
+        timeout_of(timeout: impl Fn(&JobInfo) -> Option<Period> + Send + Sync + 'static
+            = |job| (job.attempt() > 1).then(|| "1h".into())) {
             self.options.timeout = Arc::new(timeout)
         }
         /// How long handlers may still run after the worker was told to stop; 20 s by default.
-        grace(grace: impl Into<Period>) { self.options.grace = grace.into() }
+        grace(grace: impl Into<Period> = "1m") { self.options.grace = grace.into() }
         /// The name of the worker in ZQ.GET; by default the host and the process.
-        name(name: impl Into<String>) { self.options.name = name.into() }
+        name(name: impl Into<String> = "mailer-1") { self.options.name = name.into() }
         /// The number of shards of each queue, as in `Queue::with_shards`; none by default.
-        shards(shards: u16) { self.options.shards = Some(shards) }
+        shards(shards: u16 = 16) { self.options.shards = Some(shards) }
+        /// Shares the worker among its queues, while they have jobs: three jobs of `high` for each job of `low`. Without
+        /// weights, the queues are served in their order. In a cluster, order and weights count among the queues of one
+        /// slot.
+        weights(weights: impl IntoIterator<Item = (impl Into<String>, f64)> = [("high", 3.0), ("low", 1.0)]) {
+            self.options.weights = weights.into_iter().map(|(queue, weight)| (queue.into(), weight)).collect();
+        }
         /// Adds a recurring job. All workers of a queue should have the same recurring jobs.
-        cron(cron: Cron) { self.options.crons.push(cron) }
+        cron(cron: Cron = Cron::new("report", "0 3 * * *", "Europe/Berlin")?) { self.options.crons.push(cron) }
         /// Whether SIGTERM and SIGINT stop the worker; true by default.
-        signals(signals: bool) { self.options.signals = signals }
+        signals(signals: bool = false) { self.options.signals = signals }
         /// Calls a function for each event, for metrics and logs. The function must not block.
-        on_event(listener: impl Fn(Event) + Send + Sync + 'static) { self.options.listener = Arc::new(listener) }
+        on_event(listener: impl Fn(Event) + Send + Sync + 'static = |event| println!("{event:?}")) { self.options.listener = Arc::new(listener) }
     }
 
     /// How long a handler may run before its job fails; by default without limit. A handler that blocks its thread is
     /// not interrupted.
+    ///
+    #[doc = example!(worker "let worker = Worker::new(client, \"mails\", handler).timeout(\"1m\");\n# drop(worker);")]
     pub fn timeout(self, timeout: impl Into<Period>) -> Self {
         let timeout = timeout.into();
         self.timeout_of(move |_| Some(timeout.clone()))
@@ -239,6 +249,8 @@ impl Worker {
 
     /// The wait after a failed attempt, by the number of the attempt; 1 s, 2 s, 4 s … at most 1 h by default. The
     /// BACKOFF of a queue replaces this wait.
+    ///
+    #[doc = example!(worker "let worker = Worker::new(client, \"mails\", handler).backoff(|attempt| if attempt < 3 { \"10s\" } else { \"1h\" });\n# drop(worker);")]
     pub fn backoff<P: Into<Period>>(mut self, backoff: impl Fn(u64) -> P + Send + Sync + 'static) -> Self {
         self.options.backoff = Arc::new(move |attempt| backoff(attempt).into());
         self

@@ -45,11 +45,11 @@ pub(super) fn default_backoff(attempt: u64) -> Duration {
 }
 
 pub(super) fn ack(job: &JobInfo) -> Cmd {
-    zq::ack(&job.claim.key, job.id(), job.token()).into()
+    zq::ack(job.key(), job.id_bytes(), job.token()).into()
 }
 
 fn nack(job: &JobInfo) -> crate::Call<zq::Nack, bool> {
-    zq::nack(&job.claim.key, job.id(), job.token())
+    zq::nack(job.key(), job.id_bytes(), job.token())
 }
 
 fn outcome(job: Arc<JobInfo>, ran: Duration, ending: Ending, commands: Vec<Cmd>) -> Outcome {
@@ -92,7 +92,7 @@ pub(super) fn failed(
     if is_free {
         call = call.free();
     }
-    let look = Some(zq::get(&job.claim.key, job.id()).into());
+    let look = Some(zq::get(job.key(), job.id_bytes()).into());
     let ending = if retry.is_some() { Ending::Retried } else { Ending::Failed };
     let commands = vec![call.error(&text).into()];
     Outcome { look, is_free, error: Some(text.into()), ..outcome(job, ran, ending, commands) }

@@ -2,6 +2,7 @@
 //! worker has one pump.
 
 use super::cron::Chores;
+use super::job::Claim;
 use super::link::Link;
 use super::outcome::Outcome;
 use crate::commands::zq;
@@ -23,6 +24,11 @@ pub(super) enum Claiming {
 pub(super) struct Pump {
     /// The keys of each queue: its key, or the keys of its shards. The first queue is served first.
     pub queues: Vec<Vec<String>>,
+    weights: Option<Vec<f64>>,
+    /// With weights, a clock for each queue, which a job moves by 1 / weight. The queue whose clock is behind comes first.
+    clocks: Vec<f64>,
+    /// The order of the queues in the last claim.
+    order: Vec<usize>,
     pub chores: Chores,
     pub link: Option<Link>,
     /// The number of the connection. Errors of an earlier connection are ignored.
@@ -50,8 +56,9 @@ pub(super) struct Pump {
 }
 
 impl Pump {
-    pub fn new(queues: Vec<Vec<String>>, chores: Chores) -> Self {
-        Self { queues, chores, ..Self::default() }
+    pub fn new(queues: Vec<Vec<String>>, weights: Option<Vec<f64>>, chores: Chores) -> Self {
+        let (clocks, order) = (vec![0.0; queues.len()], (0..queues.len()).collect());
+        Self { queues, weights, clocks, order, chores, ..Self::default() }
     }
 
     /// Returns one of the keys. In a cluster, its slot determines the node.
@@ -86,12 +93,30 @@ impl Pump {
         let turn = self.claims;
         self.claims = self.claims.wrapping_add(1);
         let turned = |shards: &Vec<String>| [&shards[turn % shards.len()..], &shards[..turn % shards.len()]].concat();
-        let call = zq::claim(self.queues.iter().flat_map(turned), lease).count(count as u64).as_worker(worker);
+        self.order.sort_by(|a, b| self.clocks[*a].total_cmp(&self.clocks[*b]).then(a.cmp(b)));
+        let queues = self.order.iter().map(|at| &self.queues[*at]);
+        let call = zq::claim(queues.flat_map(turned), lease).count(count as u64).as_worker(worker);
         match block {
             Some(block) => call.block(block),
             None => call,
         }
         .into()
+    }
+
+    /// Moves the clocks of the queues after a claim.
+    pub fn served(&mut self, jobs: &[Claim]) {
+        let Some(weights) = &self.weights else { return };
+        let mut last = None;
+        for job in jobs {
+            last = self.queues.iter().position(|keys| keys.iter().any(|key| key.as_bytes() == job.key));
+            if let Some(at) = last {
+                self.clocks[at] += 1.0 / weights[at];
+            }
+        }
+        // The queues before the last one are empty; if the claim got too few jobs, all are. They must not catch up later.
+        let last = last.filter(|_| !self.is_drained);
+        let most = self.clocks.iter().copied().fold(0.0, f64::max);
+        self.order.iter().take_while(|at| Some(**at) != last).for_each(|at| self.clocks[*at] = most);
     }
 
     /// Ends the connections. Requests that wait for a reply fail.
