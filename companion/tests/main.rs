@@ -3,6 +3,7 @@
 mod support;
 
 mod browser;
+mod celery;
 mod demo;
 mod letters;
 mod limits;

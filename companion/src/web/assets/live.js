@@ -83,7 +83,8 @@ async function live() {
   } catch {
     show(true);
   }
-  setTimeout(live, every);
+  // What is still being counted is shown sooner.
+  setTimeout(live, document.querySelector("[data-soon]") ? every / 4 : every);
 }
 if (every) {
   setTimeout(live, every);
