@@ -14,6 +14,7 @@ mod proxy;
 mod screens;
 mod search;
 mod slow;
+mod tasks;
 mod tls;
 mod top;
 mod views;

@@ -143,7 +143,7 @@ async fn ask(app: &App, query: &Query, question: Question, back: &str) -> Markup
             }
             @if let Some(most) = question.most { input type="hidden" name="told" value=(most); }
             button.danger name="sure" value="yes" { "Remove for good" }
-            a href=(back) { "Cancel" }
+            a href=(back) data-cancel { "Cancel" }
         }
     };
     layout::still(app, "queues", "Sure?", body).await

@@ -35,7 +35,7 @@ pub async fn show(app: &App, key: &[u8], queue: &Queue, now_ms: u64) -> RedisRes
             @if let Some(read) = view.reading { p.quiet data-soon { "Read " (grouped(read.min(queue.dead))) " of " (grouped(queue.dead)) " dead letters." } }
             @if view.is_part { p.quiet { "There are more dead letters than are counted: only the oldest." } }
             @if view.kinds.is_empty() && view.others == 0 { @if view.reading.is_none() { p.quiet { "No dead job." } } } @else {
-                div.scroll tabindex="0" { table {
+                div.scroll tabindex="0" role="region" aria-label="Errors" { table {
                     thead { tr {
                         th { "Error" } @if has_tasks { th { "Celery task" } } th.number { "Jobs" } th { "First died" } th { "Last died" }
                         @if write { th { span.hidden { "Actions" } } }
@@ -62,8 +62,7 @@ pub async fn show(app: &App, key: &[u8], queue: &Queue, now_ms: u64) -> RedisRes
 
 /// Returns the name of a kind for the label of a button.
 fn spoken(kind: &Kind) -> String {
-    let parts = [&kind.task, &kind.error].map(|part| shortened(&printable(part), 80));
-    format!("all: {}", parts.join(" ").trim())
+    format!("all: {}", [&kind.task, &kind.error].map(|part| printable(part)).join(" ").trim())
 }
 
 fn text_of(error: &[u8]) -> Markup {

@@ -110,7 +110,7 @@ pub async fn page(State(app): Shared, query: Query) -> Page {
         (done(&query))
         div #heading data-live {
             div.heading {
-                h1 { (name(key)) @if queue.is_paused { " " span.badge.warn { "paused" } } }
+                h1 { (name(key)) " " span role="status" { @if queue.is_paused { span.badge.warn { "paused" } } } }
                 @if app.settings.write { (pause(&app, key, queue.is_paused)) }
             }
             @if !exists { p.notice { "There is no such queue now. It appears with its first job." } }
@@ -126,7 +126,7 @@ pub async fn page(State(app): Shared, query: Query) -> Page {
         }
         // A form in a browser sends only text, so a queue whose name is not UTF-8 has no search.
         @if let Ok(key) = std::str::from_utf8(key) {
-            form.look #find method="get" action="job" role="search" {
+            form.look #find method="get" action="job" role="search" aria-label="Job by ID" {
                 input type="hidden" name="key" value=(key);
                 label { span { "Job by ID" } input name="id" required autocomplete="off" spellcheck="false"; }
                 button { "Find" }
@@ -274,7 +274,8 @@ fn pause(app: &App, key: &[u8], is_paused: bool) -> Markup {
         key,
         "inline",
         html! {
-            @if is_paused { button.main name="do" value="resume" { "Resume" } } @else { button name="do" value="pause" { "Pause" } }
+            @if is_paused { button.main name="do" value="resume" aria-label="Resume the queue" { "Resume" } }
+            @else { button name="do" value="pause" aria-label="Pause the queue" { "Pause" } }
         },
     )
 }
@@ -353,7 +354,7 @@ fn table(list: &List, write: bool, jobs: &[Job], now_ms: u64) -> Markup {
     };
     html! {
         @if jobs.is_empty() { p.quiet { "No " (state.name()) " job" @if list.task.is_some() { " of this task among those that were read" } "." } } @else {
-            div.scroll tabindex="0" { table {
+            div.scroll tabindex="0" role="region" aria-label={ (state.name()) " jobs" } { table {
                 thead { tr {
                     @if write { th { span.hidden { "Select" } } }
                     th { "Job" } th { (when) } th.number { "Attempts" } th.number { "Priority" }

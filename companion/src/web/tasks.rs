@@ -122,7 +122,7 @@ pub async fn counts(server: &Server, list: &List<'_>, total: Option<u64>) -> Red
                         "The first " (grouped(jobs as u64)) @if let Some(total) = total { " of " (grouped(total)) } " jobs were read: the server does not know the names of tasks."
                     }
                 }
-                div.scroll tabindex="0" { table {
+                div.scroll tabindex="0" role="region" aria-label="Tasks" { table {
                     thead { tr { th { "Celery task" } th.number { "Jobs" } } }
                     tbody { @for (task, count) in &counted { tr {
                         td { @match task {

@@ -96,6 +96,15 @@ if (every) {
   });
 }
 
+// Escape closes the open form around the focus, or answers a question with no.
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape") return;
+  const open = event.target.closest?.("details[open]");
+  if (!open) return document.querySelector("[data-cancel]")?.click();
+  open.open = false;
+  open.querySelector("summary").focus();
+});
+
 // The checkbox that selects all.
 document.addEventListener("change", (event) => {
   if (!event.target.matches("[data-all]")) return;
