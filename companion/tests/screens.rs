@@ -141,6 +141,23 @@ fn nothing_runs_over_and_what_is_active_is_visible() {
     }
 }
 
+#[test]
+fn a_number_of_seven_digits_has_one_line_in_a_tile() {
+    let Some(browser) = Browser::open() else { return };
+    let server = Server::start();
+    let ui = ui(&server, &[]);
+    for (width, height) in SCREENS {
+        browser.screen(width, height);
+        browser.go(&format!("http://{}/", ui.address));
+        let lines = browser.script(
+            "const value = document.querySelector('.tile dd');
+             value.textContent = '1,000,048';
+             return Math.round(value.getBoundingClientRect().height / parseFloat(getComputedStyle(value).lineHeight));",
+        );
+        assert_eq!(lines, 1, "at {width}");
+    }
+}
+
 /// Returns the page without the parts that the script keeps up to date.
 const STILL: &str = "const still = (page) => {
       const body = page.body.cloneNode(true);
