@@ -3,6 +3,7 @@
 mod support;
 
 mod browser;
+mod celery;
 mod demo;
 mod letters;
 mod limits;
@@ -13,6 +14,7 @@ mod proxy;
 mod screens;
 mod search;
 mod slow;
+mod tasks;
 mod tls;
 mod top;
 mod views;

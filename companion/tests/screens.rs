@@ -10,7 +10,7 @@ use testkit::{Client, Server, cmd};
 const AXE: &str = "axe-core@4.14.1";
 
 /// Returns the source of axe-core. If npm is missing or cannot fetch the package, prints that this part is skipped.
-fn axe() -> Option<String> {
+pub fn axe() -> Option<String> {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("axe");
     let source = folder.join("node_modules/axe-core/axe.min.js");
     if !source.is_file() {
@@ -27,7 +27,7 @@ fn axe() -> Option<String> {
 
 const LONG: &str = "a-name-that-is-much-longer-than-any-column-of-a-phone:0123456789:0123456789:0123456789:0123456789";
 
-fn fill(c: &mut Client) {
+pub fn fill(c: &mut Client) {
     c.run("CONFIG SET maxmemory 123456789");
     for n in 0..30 {
         cmd!(c, "ZQ.PUSH", "mails", r#"{"to":"ann"}"#, "ID", format!("{LONG}:{n}"), "GROUP", format!("{LONG}:{n}"));
@@ -53,7 +53,7 @@ fn fill(c: &mut Client) {
     }
 }
 
-fn pages() -> Vec<String> {
+pub fn pages() -> Vec<String> {
     let fixed = [
         "/",
         "/queues",
@@ -103,6 +103,24 @@ const OUT_OF_SIGHT: &str = "return [...document.querySelectorAll('nav a')].filte
       return box.left < 0 || box.right > innerWidth || !(seen && (link.contains(seen) || seen.contains(link)));
     }).map((link) => link.innerText).join();";
 
+/// A phone and a desktop.
+pub const SCREENS: [(u32, u32); 2] = [(390, 844), (1280, 900)];
+
+/// Checks the page that the browser shows: nothing runs over, what is active is visible, axe-core finds nothing serious.
+#[track_caller]
+pub fn holds(browser: &Browser, axe: Option<&str>, what: &str) {
+    assert_eq!(browser.script(RUNS_OVER), "", "{what}");
+    assert_eq!(browser.script(OUT_OF_SIGHT), "", "{what}");
+    let Some(axe) = axe else { return };
+    browser.script(axe);
+    let found = browser.promise(
+        "const { violations } = await axe.run(document, { resultTypes: ['violations'] });
+         return violations.filter((it) => ['serious', 'critical'].includes(it.impact)).map((it) =>
+           `${it.id}: ${it.nodes.slice(0, 3).map((node) => node.html.slice(0, 200) + ' ' + node.failureSummary).join('; ')}`).join('\\n');",
+    );
+    assert_eq!(found, "", "{what}");
+}
+
 #[test]
 fn nothing_runs_over_and_what_is_active_is_visible() {
     let Some(browser) = Browser::open() else { return };
@@ -111,25 +129,32 @@ fn nothing_runs_over_and_what_is_active_is_visible() {
     let ui = ui(&server, &["--write"]);
     eventually("the sampler has seen the queues", || ui.get("/workers").1.contains("a-name"));
     let axe = axe();
-    for (width, height) in [(390, 844), (1280, 900)] {
+    for (width, height) in SCREENS {
         browser.screen(width, height);
         for (number, path) in pages().iter().enumerate() {
-            // One of two pages is looked at in the dark.
-            browser.dark(number % 2 == 1);
+            // Each page is looked at once in the dark, and once in the light.
+            browser.dark((number % 2 == 1) == (width == 390));
             browser.go(&format!("http://{}{path}", ui.address));
             assert_eq!(browser.script("return innerWidth"), width, "{path}");
-            assert_eq!(browser.script(RUNS_OVER), "", "{path} at {width}");
-            assert_eq!(browser.script(OUT_OF_SIGHT), "", "{path} at {width}");
-            if let Some(axe) = &axe {
-                browser.script(axe);
-                let found = browser.promise(
-                    "const { violations } = await axe.run(document, { resultTypes: ['violations'] });
-                     return violations.filter((it) => ['serious', 'critical'].includes(it.impact)).map((it) =>
-                       `${it.id}: ${it.nodes.slice(0, 3).map((node) => node.html.slice(0, 200) + ' ' + node.failureSummary).join('; ')}`).join('\\n');",
-                );
-                assert_eq!(found, "", "{path} at {width}");
-            }
+            holds(&browser, axe.as_deref(), &format!("{path} at {width}"));
         }
+    }
+}
+
+#[test]
+fn a_number_of_seven_digits_has_one_line_in_a_tile() {
+    let Some(browser) = Browser::open() else { return };
+    let server = Server::start();
+    let ui = ui(&server, &[]);
+    for (width, height) in SCREENS {
+        browser.screen(width, height);
+        browser.go(&format!("http://{}/", ui.address));
+        let lines = browser.script(
+            "const value = document.querySelector('.tile dd');
+             value.textContent = '1,000,048';
+             return Math.round(value.getBoundingClientRect().height / parseFloat(getComputedStyle(value).lineHeight));",
+        );
+        assert_eq!(lines, 1, "at {width}");
     }
 }
 

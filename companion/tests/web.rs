@@ -336,22 +336,6 @@ fn nothing_is_removed_for_good_before_the_number_was_told_and_confirmed() {
 }
 
 #[test]
-fn a_task_of_celery_is_shown_with_its_name_and_its_arguments() {
-    let server = Server::start();
-    let payload = r#"{"body":"W1s0MiwgIjxiPiJdLCB7fV0=","properties":{"body_encoding":"base64"},"headers":{"task":"shop.<send>","id":"t-7","eta":"2100-01-01T00:00:00+00:00","argsrepr":"(42, '<b>')"}}"#;
-    let mut c = server.client();
-    cmd!(c, "ZQ.PUSH", "kombu:celery", payload, "ID", "t-7", "AT", "4102444800");
-    let ui = ui(&server, &[]);
-    let (_, list) = ui.get("/queue?key=kombu:celery&tab=delayed");
-    assert!(list.contains("shop.&lt;send&gt; (42, '&lt;b&gt;')"), "{list}");
-    let (_, job) = ui.get("/job?key=kombu:celery&id=t-7");
-    for part in ["Celery task", "shop.&lt;send&gt;", "2100-01-01T00:00:00+00:00", "42,\n    &quot;&lt;b&gt;&quot;"] {
-        assert!(job.contains(part), "{part}: {job}");
-    }
-    assert!(!job.contains("W1s0MiwgIjxiPiJd"), "the body is decoded");
-}
-
-#[test]
 fn a_page_behind_a_job_that_is_gone_is_the_first_one() {
     let server = Server::start();
     let mut c = server.client();

@@ -1,7 +1,7 @@
 //! Jobs: ZQ.GET and ZQ.PEEK.
 
-use super::{Key, reply};
-use redis::Value;
+use super::{Key, Server, reply};
+use redis::{RedisResult, Value, pipe};
 use zeitset_client::zq;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +84,43 @@ impl Job {
             }
         }
         Some(job)
+    }
+}
+
+/// Reads whole jobs, some with each pipeline of ZQ.GET. ZQ.GET returns whole payloads, so the size of the payloads that
+/// were read last decides how many jobs the next pipeline reads.
+#[derive(Default)]
+pub struct Reader {
+    /// The average size of a job in bytes.
+    average: usize,
+}
+
+impl Reader {
+    /// The reader aims at this number of bytes per pipeline.
+    const BYTES: usize = 256 * 1024;
+    /// The maximum number of jobs per pipeline.
+    const JOBS: usize = 100;
+
+    /// Returns the number of jobs that the next pipeline may read.
+    pub fn most(&self) -> usize {
+        Reader::BYTES.checked_div(self.average).unwrap_or(1).clamp(1, Reader::JOBS)
+    }
+
+    /// Returns the jobs with these IDs, `None` for a job that is gone, and the number of bytes that were read.
+    pub async fn read(&mut self, server: &Server, key: &[u8], ids: &[&[u8]]) -> RedisResult<(Vec<Option<Job>>, usize)> {
+        let mut pipe = pipe();
+        for id in ids {
+            pipe.cmd("ZQ.GET").arg(key).arg(*id);
+        }
+        let replies = server.ask(pipe).await?;
+        let jobs = ids.iter().zip(replies).map(|(id, reply)| Ok(Job::read(id, &reply?)));
+        let jobs = jobs.collect::<RedisResult<Vec<_>>>()?;
+        let texts = jobs.iter().flatten().flat_map(|job| [&job.payload, &job.again, &job.error]).flatten();
+        let bytes = 200 * ids.len() + texts.map(Vec::len).sum::<usize>();
+        if !ids.is_empty() {
+            self.average = bytes.div_ceil(ids.len()).max(self.average / 2);
+        }
+        Ok((jobs, bytes))
     }
 }
 

@@ -13,7 +13,7 @@ pub mod ring;
 
 pub use denied::{Denied, Slow};
 pub use info::{Command, Info, SECTIONS};
-pub use job::{Job, State};
+pub use job::{Job, Reader, State};
 pub use names::unlisted;
 pub use queue::{COUNTERS, Counts, Queue};
 

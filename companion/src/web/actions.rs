@@ -64,14 +64,19 @@ fn link_to(query: &Query, key: &[u8], more: &[(&str, &[u8])]) -> String {
     });
     let group = group(query).filter(|_| JobState::parse(tab).is_some());
     let group = group.as_ref().map(|group| ("group", group.as_slice()));
-    link(
-        "queue",
-        &[("key", key), ("tab", tab)].into_iter().chain(group).chain(more.iter().copied()).collect::<Vec<_>>(),
-    )
+    let task = query.get("task").filter(|_| JobState::parse(tab).is_some()).map(decoded).unwrap_or_default();
+    let to = [("key", key), ("tab", tab), ("task", &task)].into_iter().chain(group).chain(more.iter().copied());
+    link("queue", &to.collect::<Vec<_>>())
 }
 
 fn group(query: &Query) -> Option<Key> {
     query.given("group").map(decoded)
+}
+
+/// Returns the letters that a form of the tab Errors names.
+fn kind(query: &Query) -> Result<letters::Kind, Problem> {
+    let error = decoded(query.given("kind").ok_or_else(|| bad("Which error?"))?);
+    Ok(letters::Kind { task: query.given("task").map(decoded).unwrap_or_default(), error })
 }
 
 /// A question to ask before an action.
@@ -91,10 +96,14 @@ async fn question(app: &App, query: &Query, key: &[u8], selected: usize) -> Resu
             of_text(format!("Delete {} {jobs} of {queue}?", grouped(selected as u64)))
         }
         "delete-kind" => {
-            let kind = decoded(query.given("kind").ok_or_else(|| bad("Which error?"))?);
+            let kind = kind(query)?;
             let n = app.letters.counted(key, &kind).await;
-            let jobs = format!("{} {} of {queue}", grouped(n), if n == 1 { "job" } else { "jobs" });
-            let text = match kind.as_slice() {
+            let of_task = match kind.task.as_slice() {
+                b"" => String::new(),
+                task => format!(" of the task {}", shortened(&printable(task), 200)),
+            };
+            let jobs = format!("{} {}{of_task} of {queue}", grouped(n), if n == 1 { "job" } else { "jobs" });
+            let text = match kind.error.as_slice() {
                 b"" => format!("Delete {jobs} that died without an error?"),
                 kind => format!("Delete {jobs} that died of “{}”?", shortened(&printable(kind), 200)),
             };
@@ -134,7 +143,7 @@ async fn ask(app: &App, query: &Query, question: Question, back: &str) -> Markup
             }
             @if let Some(most) = question.most { input type="hidden" name="told" value=(most); }
             button.danger name="sure" value="yes" { "Remove for good" }
-            a href=(back) { "Cancel" }
+            a href=(back) data-cancel { "Cancel" }
         }
     };
     layout::still(app, "queues", "Sure?", body).await
@@ -200,9 +209,9 @@ async fn perform(app: &Arc<App>, query: &Query, key: &[u8], ids: &[Vec<u8>]) -> 
             Ok(("retried", call(words).await?))
         }
         "retry-kind" | "delete-kind" => {
-            let kind = decoded(query.given("kind").ok_or_else(|| bad("Which error?"))?);
+            let kind = kind(query)?;
             let act = if action == "retry-kind" { letters::Act::Retry } else { letters::Act::Delete };
-            letters::begin(app, key, &kind, act, query.number("told").unwrap_or(u64::MAX)).await
+            letters::begin(app, key, kind, act, query.number("told").unwrap_or(u64::MAX)).await
         }
         "stop" => {
             app.letters.stop(key).await;

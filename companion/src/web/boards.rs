@@ -115,7 +115,7 @@ async fn board(server: &Server, key: &[u8], query: &Query) -> Result<Markup, Pro
 }
 
 fn table(key: &[u8], rows: &Value, dimensions: &[(String, String)], marked: &[u8]) -> Markup {
-    html! { div.scroll tabindex="0" { table {
+    html! { div.scroll tabindex="0" role="region" aria-label="Places" { table {
         thead { tr {
             th.number { "Place" } th { "Member" }
             @for (name, direction) in dimensions { th.number { (name) @if direction == "asc" { " ↑" } @else { " ↓" } } }

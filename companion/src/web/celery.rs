@@ -7,11 +7,12 @@ use base64::engine::general_purpose::STANDARD;
 use maud::{Markup, html};
 use serde_json::Value;
 
-/// The longest text of arguments that a page shows.
+/// The longest text of arguments that a page shows, and the longest name, in characters.
 const LONGEST: usize = 2_000;
+const LONGEST_NAME: usize = 200;
 
 pub struct Task {
-    name: String,
+    pub name: String,
     headers: Vec<(&'static str, String)>,
     /// The arguments, decoded. JSON by default.
     pub body: Vec<u8>,
@@ -42,7 +43,8 @@ impl Task {
             ("Sent by", "origin"),
         ];
         let headers = fields.into_iter().filter_map(|(label, field)| Some((label, shown(field)?)));
-        Some(Task { name: shown("task")?, headers: headers.collect(), body })
+        let name = shown("task")?.chars().take(LONGEST_NAME).collect();
+        Some(Task { name, headers: headers.collect(), body })
     }
 
     /// Returns the name and the arguments, for one line.
@@ -60,6 +62,12 @@ impl Task {
             }
         } }
     }
+}
+
+/// Returns the name of the task that a payload contains; `None` if it is no task of Celery.
+pub fn name(payload: &[u8]) -> Option<String> {
+    // Most payloads are no tasks, and need no parsing.
+    payload.windows(6).any(|six| six == b"\"task\"").then(|| Some(Task::read(payload)?.name))?
 }
 
 #[cfg(test)]

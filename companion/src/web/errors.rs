@@ -1,8 +1,8 @@
 //! Dead letters by the kind of their error, and the progress of retrying or deleting those of a kind.
 
 use super::App;
-use super::letters::{Act, End, Task};
-use super::parts::{form, moment};
+use super::letters::{Act, End, Kind, Task};
+use super::parts::{form, moment, name};
 use super::query::{encoded, link};
 use crate::server::Queue;
 use crate::text::{grouped, printable, shortened};
@@ -15,14 +15,16 @@ const ROWS: usize = 50;
 pub async fn show(app: &App, key: &[u8], queue: &Queue, now_ms: u64) -> RedisResult<Markup> {
     let (view, task) = app.letters.look(&app.server, key, queue).await?;
     let write = app.settings.write;
-    let act = |kind: &[u8], button: Markup| {
+    let has_tasks = view.kinds.iter().any(|(kind, _)| !kind.task.is_empty());
+    let act = |kind: &Kind, button: Markup| {
         form(
             app,
             key,
             "inline",
             html! {
                 input type="hidden" name="tab" value="errors";
-                input type="hidden" name="kind" value=(encoded(kind));
+                input type="hidden" name="kind" value=(encoded(&kind.error));
+                @if !kind.task.is_empty() { input type="hidden" name="task" value=(encoded(&kind.task)); }
                 (button)
             },
         )
@@ -30,22 +32,23 @@ pub async fn show(app: &App, key: &[u8], queue: &Queue, now_ms: u64) -> RedisRes
     Ok(html! {
         div #task data-live { @if let Some(task) = &task { (progress(app, key, task)) } }
         div #errors data-live {
-            @if let Some(read) = view.reading { p.quiet { "Read " (grouped(read.min(queue.dead))) " of " (grouped(queue.dead)) " dead letters." } }
+            @if let Some(read) = view.reading { p.quiet data-soon { "Read " (grouped(read.min(queue.dead))) " of " (grouped(queue.dead)) " dead letters." } }
             @if view.is_part { p.quiet { "There are more dead letters than are counted: only the oldest." } }
             @if view.kinds.is_empty() && view.others == 0 { @if view.reading.is_none() { p.quiet { "No dead job." } } } @else {
-                div.scroll tabindex="0" { table {
+                div.scroll tabindex="0" role="region" aria-label="Errors" { table {
                     thead { tr {
-                        th { "Error" } th.number { "Jobs" } th { "First died" } th { "Last died" }
+                        th { "Error" } @if has_tasks { th { "Celery task" } } th.number { "Jobs" } th { "First died" } th { "Last died" }
                         @if write { th { span.hidden { "Actions" } } }
                     } }
-                    tbody { @for (kind, of_kind) in view.kinds.iter().take(ROWS) { tr id={ "kind-" (encoded(kind)) } {
-                        td.error { a href=(link("job", &[("key", key), ("id", &of_kind.example)])) { (text_of(kind)) } }
+                    tbody { @for (kind, of_kind) in view.kinds.iter().take(ROWS) { tr id={ "kind-" (encoded(&kind.error)) "-" (encoded(&kind.task)) } {
+                        td.error { a href=(link("job", &[("key", key), ("id", &of_kind.example)])) { (text_of(&kind.error)) } }
+                        @if has_tasks { td { @if kind.task.is_empty() { "–" } @else { (name(&kind.task)) } } }
                         td.number { (grouped(of_kind.count)) }
                         td { (moment(of_kind.first_ms, now_ms)) }
                         td { (moment(of_kind.last_ms, now_ms)) }
                         @if write { td { div.acts {
-                            (act(kind, html! { button.main name="do" value="retry-kind" { "Retry" } }))
-                            (act(kind, html! { button.danger name="do" value="delete-kind" { "Delete" } }))
+                            (act(kind, html! { button.main name="do" value="retry-kind" aria-label={ "Retry " (spoken(kind)) } { "Retry" } }))
+                            (act(kind, html! { button.danger name="do" value="delete-kind" aria-label={ "Delete " (spoken(kind)) } { "Delete" } }))
                         } } }
                     } } }
                 } }
@@ -57,11 +60,16 @@ pub async fn show(app: &App, key: &[u8], queue: &Queue, now_ms: u64) -> RedisRes
     })
 }
 
-fn text_of(kind: &[u8]) -> Markup {
-    if kind.is_empty() {
+/// Returns the name of a kind for the label of a button.
+fn spoken(kind: &Kind) -> String {
+    format!("all: {}", [&kind.task, &kind.error].map(|part| printable(part)).join(" ").trim())
+}
+
+fn text_of(error: &[u8]) -> Markup {
+    if error.is_empty() {
         return html! { "without an error" };
     }
-    let text = printable(kind);
+    let text = printable(error);
     html! { span.key title=(text) { (shortened(&text, 80)) } }
 }
 
@@ -70,9 +78,9 @@ fn progress(app: &App, key: &[u8], task: &Task) -> Markup {
     let total = task.total.max(done);
     let what = if task.act == Act::Retry { "Retry" } else { "Delete" };
     html! {
-        div.notice.bad[matches!(end, Some(End::Failed(_)))] role="status" {
+        div.notice.bad[matches!(end, Some(End::Failed(_)))] role="status" data-soon[end.is_none()] {
             p {
-                (what) ": " (text_of(&task.kind)) ", " (grouped(done)) " of " (grouped(total)) " jobs"
+                (what) ": " @if !task.kind.task.is_empty() { (name(&task.kind.task)) ", " } (text_of(&task.kind.error)) ", " (grouped(done)) " of " (grouped(total)) " jobs"
                 @match &end {
                     None => ".",
                     Some(End::Finished) => ", finished.",

@@ -4,7 +4,7 @@ use super::parts::{form, moment, name};
 use super::query::{Query, encoded, link};
 use super::{App, queue::ROWS};
 use crate::server::{Key, Server, State, reply};
-use crate::text::grouped;
+use crate::text::{grouped, printable};
 use maud::{Markup, html};
 use redis::{RedisResult, Value, pipe};
 
@@ -147,7 +147,7 @@ pub async fn show(app: &App, key: &[u8], query: &Query, now_ms: u64) -> RedisRes
                 input type="hidden" name="key" value=(key);
                 input type="hidden" name="tab" value="groups";
                 label { span { "Name contains" } input name="find" value=(String::from_utf8_lossy(text)) required autocomplete="off" spellcheck="false"; }
-                button { "Search" }
+                button aria-label="Search groups" { "Search" }
             }
         }
         div #groups data-live {
@@ -179,7 +179,7 @@ async fn dead(server: &Server, key: &[u8], groups: &[Group]) -> RedisResult<Vec<
 }
 
 fn table(app: &App, key: &[u8], groups: &[Group], dead: &[usize], now_ms: u64) -> Markup {
-    html! { div.scroll tabindex="0" { table {
+    html! { div.scroll tabindex="0" role="region" aria-label="Groups" { table {
         thead { tr {
             th { "Group" } th.number { "Ready" } th.number { "Delayed" } th.number { "Claimed" } th.number { "Dead" } th { "Held until" }
             @if app.settings.write { th { span.hidden { "Actions" } } }
@@ -212,6 +212,10 @@ pub fn heading(app: &App, key: &[u8], group: &Group, state: State, now_ms: u64) 
 
 /// Shows a form that sets, replaces or ends the hold of a group, and retries its dead letters if `with_retry`.
 fn hold(app: &App, key: &[u8], group: &Group, tab: &str, with_retry: bool) -> Markup {
+    let of = match group.name.as_slice() {
+        b"" => "the jobs without a group".to_owned(),
+        name => printable(name),
+    };
     form(
         app,
         key,
@@ -219,10 +223,10 @@ fn hold(app: &App, key: &[u8], group: &Group, tab: &str, with_retry: bool) -> Ma
         html! {
             input type="hidden" name="tab" value=(tab);
             input type="hidden" name="group" value=(encoded(&group.name));
-            input name="duration" placeholder="10m" size="5" aria-label="Hold for";
-            button name="do" value="hold" { "Hold" }
-            @if group.held_until_ms.is_some() { button name="do" value="release" { "Release" } }
-            @if with_retry { button name="do" value="redrive" { "Retry dead" } }
+            input name="duration" placeholder="10m" size="5" aria-label={ "Time to hold " (of) };
+            button name="do" value="hold" aria-label={ "Hold " (of) } { "Hold" }
+            @if group.held_until_ms.is_some() { button name="do" value="release" aria-label={ "Release " (of) } { "Release" } }
+            @if with_retry { button name="do" value="redrive" aria-label={ "Retry dead jobs of " (of) } { "Retry dead" } }
         },
     )
 }

@@ -45,7 +45,7 @@ pub async fn page(State(app): Shared, query: Query) -> Page {
         // The possible actions depend on the state. If the job ends while the page is open, the page says so.
         div #state data-live {
             div.heading {
-                h1 { (name(id)) @if let Some(job) = &job { " " span.badge.(job.state) { (job.state) } } }
+                h1 { (name(id)) " " span role="status" { @if let Some(job) = &job { span.badge.(job.state) { (job.state) } } } }
             }
             @match &job {
                 None => p.notice #gone { "There is no such job: it is finished, deleted, or never was." },
@@ -130,7 +130,7 @@ fn history(job: &Job, now_ms: u64) -> Markup {
     .collect();
     events.sort_by_key(|(ms, _)| *ms);
     html! {
-        div.scroll tabindex="0" { table {
+        div.scroll tabindex="0" role="region" aria-label="History" { table {
             thead { tr { th { "What" } th { "When" } th { "UTC" } } }
             tbody { @for (ms, what) in events { tr {
                 td { (what) @if let ("Last claimed", Some(worker)) = (what, &job.worker) { " by " (name(worker)) } }

@@ -32,6 +32,7 @@ async fn whole(app: &App, place: &str, title: &str, body: Markup, refresh_ms: Op
     html! {
         (head(title))
         body data-refresh=[refresh_ms] {
+            a.skip href="#main" { "Skip to the content" }
             header.bar {
                 a.brand href="./" { span.mark aria-hidden="true" {} "Zeitset" }
                 nav aria-label="Pages" {
@@ -39,18 +40,18 @@ async fn whole(app: &App, place: &str, title: &str, body: Markup, refresh_ms: Op
                         a href=(path) aria-current=[(path == place).then_some("page")] { (name) }
                     }
                 }
-                form.search method="get" action="search" role="search" {
+                form.search method="get" action="search" role="search" aria-label="All of the server" {
                     input name="q" placeholder="Job, queue, limit, member" aria-label="Search all" required autocomplete="off" spellcheck="false";
                     button { "Search" }
+                    button #pause type="button" hidden { "Pause" }
                 }
                 span.target {
-                    button #pause type="button" hidden { "Pause" }
                     span #pulse .pulse title="live" {}
                     (app.server.address)
                     @if app.settings.write { span.badge.warn { "write" } } @else { span.badge { "read-only" } }
                 }
             }
-            main {
+            main #main tabindex="-1" {
                 p #stale .notice.bad role="alert" hidden {}
                 div #problem data-live {
                     @if let Some(problem) = &problem {

@@ -1,15 +1,15 @@
-//! Dead letters by the kind of their error ([`crate::kinds`]).
+//! Dead letters by the kind of their error ([`crate::kinds`]), and by task if they are tasks of Celery.
 //!
 //! The server returns a letter's error only with the whole job, so the program reads each letter once, and keeps a hash
 //! of its ID, its time and its kind. [`Index::advance`] reads the letters in slices. If letters have left the queue, it
 //! lists the IDs of all letters again, but reads only the new ones. [`begin`] retries or deletes the letters of a kind,
 //! also in slices.
 
-use super::{App, Problem, actions};
-use crate::kinds::kind;
-use crate::server::{Job, Key, Queue, Server, State, reply};
+use super::{App, Problem, actions, celery};
+use crate::kinds;
+use crate::server::{Job, Key, Queue, Reader, Server, State, reply};
 use crate::watch::micros;
-use redis::{RedisResult, pipe};
+use redis::RedisResult;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -18,12 +18,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 
 /// The number of letters that one call of ZQ.PEEK lists.
-const SLICE: usize = 100;
-/// The program aims at this number of bytes per pipeline of ZQ.GET, because ZQ.GET returns each payload.
-const BYTES: usize = 256 * 1024;
-/// A page stops reading letters after this time or this number of bytes. The next refresh of the page continues.
-const PATIENCE: Duration = Duration::from_millis(150);
-const BYTES_PER_PAGE: usize = 2 * 1024 * 1024;
+pub const SLICE: usize = 100;
+/// A page stops reading jobs after this time or this number of bytes. The next refresh of the page continues.
+pub const PATIENCE: Duration = Duration::from_millis(150);
+pub const BYTES_PER_PAGE: usize = 2 * 1024 * 1024;
 
 /// The maximum number of letters of a queue, of kinds of a queue, and of queues whose letters the program keeps. A
 /// letter takes some 30 bytes.
@@ -94,7 +92,7 @@ impl Letters {
     }
 
     /// Returns the number of letters of a kind that have been counted.
-    pub async fn counted(&self, key: &[u8], kind: &[u8]) -> u64 {
+    pub async fn counted(&self, key: &[u8], kind: &Kind) -> u64 {
         let letters = self.of(key).await;
         let view = letters.index.lock().await.view();
         view.kinds.iter().find(|(name, _)| name == kind).map_or(0, |(_, of_kind)| of_kind.count)
@@ -104,6 +102,21 @@ impl Letters {
         if let Some(task) = self.of(key).await.task() {
             task.is_stopped.store(true, Ordering::Relaxed);
         }
+    }
+}
+
+/// What letters that are counted together have in common.
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
+pub struct Kind {
+    /// The name of the Celery task; empty for other jobs.
+    pub task: Key,
+    pub error: Key,
+}
+
+impl Kind {
+    fn of(letter: &Job) -> Kind {
+        let task = celery::name(letter.payload.as_deref().unwrap_or_default()).unwrap_or_default();
+        Kind { task: task.into_bytes(), error: kinds::kind(letter.error.as_deref().unwrap_or_default()) }
     }
 }
 
@@ -120,7 +133,7 @@ pub struct OfKind {
 /// What a page shows of an index.
 pub struct View {
     /// The most frequent kind comes first.
-    pub kinds: Vec<(Key, OfKind)>,
+    pub kinds: Vec<(Kind, OfKind)>,
     /// The number of letters of other kinds, if there are more than [`KINDS`].
     pub others: u64,
     /// The number of letters that the present pass has counted, as long as it is not complete.
@@ -148,8 +161,8 @@ struct Counted {
 struct Index {
     random: RandomState,
     letters: HashMap<u64, Letter>,
-    names: Vec<Key>,
-    places: HashMap<Key, u32>,
+    names: Vec<Kind>,
+    places: HashMap<Kind, u32>,
     pass: u32,
     /// The counts of the present pass, and of the last complete pass.
     now: Counted,
@@ -161,8 +174,7 @@ struct Index {
     /// The queue's counter of letters that left, when the pass began, and its number of letters, when it was complete.
     left: u64,
     dead: u64,
-    /// The average size of the letters that were read, in bytes.
-    average: usize,
+    reader: Reader,
 }
 
 /// Returns the number of letters, or of other jobs, that have left a queue without an ACK. If this number has not
@@ -238,43 +250,33 @@ impl Index {
     /// Returns the kinds of letters, `None` for a job that is no letter any more, and the number of bytes that were
     /// read. If letters are large, returns only the kinds of the first ones.
     async fn kinds(&mut self, server: &Server, key: &[u8], listed: &[Job]) -> RedisResult<(Vec<Option<u32>>, usize)> {
-        let most = BYTES.checked_div(self.average).unwrap_or(1).clamp(1, SLICE);
-        let mut pipe = pipe();
-        let (mut shown, mut asked) = (0, 0);
-        for job in listed {
-            if self.known(job).is_none() {
-                if asked == most {
-                    break;
-                }
-                asked += 1;
-                pipe.cmd("ZQ.GET").arg(key).arg(&job.id);
-            }
-            shown += 1;
-        }
-        let mut replies = server.ask(pipe).await?.into_iter();
-        let (mut kinds, mut bytes) = (Vec::new(), 0);
+        let unknown = listed.iter().enumerate().filter(|(_, job)| self.known(job).is_none());
+        let mut unknown: Vec<(usize, &[u8])> = unknown.map(|(place, job)| (place, job.id.as_slice())).collect();
+        let most = self.reader.most();
+        let shown = unknown.get(most).map_or(listed.len(), |(place, _)| *place);
+        unknown.truncate(most);
+        let ids: Vec<&[u8]> = unknown.into_iter().map(|(_, id)| id).collect();
+        let (read, bytes) = self.reader.read(server, key, &ids).await?;
+        let (mut read, mut kinds) = (read.into_iter(), Vec::new());
         for job in &listed[..shown] {
             if let Some(letter) = self.known(job) {
                 kinds.push(Some(letter.kind));
                 continue;
             }
-            let read = Job::read(&job.id, &replies.next().expect("a reply for each command")?);
-            bytes +=
-                200 + read.iter().flat_map(|job| [&job.payload, &job.error]).flatten().map(Vec::len).sum::<usize>();
-            let letter = read.filter(|read| read.state == State::Dead.name() && read.due_ms == job.due_ms);
+            let letter = read
+                .next()
+                .expect("a reply for each command")
+                .filter(|read| read.state == State::Dead.name() && read.due_ms == job.due_ms);
             kinds.push(letter.map(|letter| {
-                let kind = self.place(kind(letter.error.as_deref().unwrap_or_default()));
+                let kind = self.place(Kind::of(&letter));
                 self.letters.insert(self.hash(&job.id), Letter { due_ms: job.due_ms, kind, pass: 0 });
                 kind
             }));
         }
-        if asked > 0 {
-            self.average = bytes.div_ceil(asked).max(self.average / 2);
-        }
         Ok((kinds, bytes))
     }
 
-    fn place(&mut self, name: Key) -> u32 {
+    fn place(&mut self, name: Kind) -> u32 {
         let next = self.names.len() as u32;
         if self.names.len() >= KINDS {
             return self.places.get(&name).copied().unwrap_or(OTHER);
@@ -320,7 +322,7 @@ impl Index {
     fn view(&self) -> View {
         let counted = self.before.as_ref().unwrap_or(&self.now);
         let kinds = self.names.iter().cloned().zip(counted.by_kind.iter().cloned());
-        let mut kinds: Vec<(Key, OfKind)> = kinds.filter(|(_, of_kind)| of_kind.count > 0).collect();
+        let mut kinds: Vec<(Kind, OfKind)> = kinds.filter(|(_, of_kind)| of_kind.count > 0).collect();
         kinds.sort_by_key(|(_, of_kind)| std::cmp::Reverse(of_kind.count));
         let reading = (!self.is_complete).then_some(self.now.total);
         View { kinds, others: counted.others, reading, is_part: self.is_part }
@@ -336,7 +338,7 @@ pub enum Act {
 /// Retries or deletes the letters of one kind that were dead when the task began.
 pub struct Task {
     pub act: Act,
-    pub kind: Key,
+    pub kind: Kind,
     /// The number of letters of the kind that were counted when the task began.
     pub total: u64,
     done: AtomicU64,
@@ -367,15 +369,15 @@ impl Task {
 pub async fn begin(
     app: &Arc<App>,
     key: &[u8],
-    kind: &[u8],
+    kind: Kind,
     act: Act,
     most: u64,
 ) -> Result<(&'static str, u64), Problem> {
     let letters = app.letters.of(key).await;
-    let total = app.letters.counted(key, kind).await;
+    let total = app.letters.counted(key, &kind).await;
     let task = Arc::new(Task {
         act,
-        kind: kind.to_vec(),
+        kind,
         total,
         done: AtomicU64::new(0),
         is_stopped: AtomicBool::new(false),

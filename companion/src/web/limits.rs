@@ -5,7 +5,7 @@ use super::query::{Query, link};
 use super::{App, Page, Shared, chart, layout};
 use crate::server::ring::{self, Moment};
 use crate::server::{Denied, reply};
-use crate::text::{grouped, span};
+use crate::text::{grouped, instant, span};
 use crate::watch::micros;
 use axum::extract::State;
 use maud::{Markup, html};
@@ -137,7 +137,7 @@ pub async fn page(State(app): Shared, query: Query) -> Page {
                 @match &top {
                     Err(error) => p.notice.bad { (crate::server::message(error)) },
                     Ok(top) if top.is_empty() => p.quiet { "Nothing was denied since the server started." },
-                    Ok(top) => (table(&top[..top.len().min(ROWS)], now_ms)),
+                    Ok(top) => (table("Denied most", &top[..top.len().min(ROWS)], now_ms)),
                 }
             }
         }
@@ -214,7 +214,7 @@ fn who(key: &[u8], top: &[Denied], now_ms: u64) -> Markup {
         }
         @if others.is_empty() { p.quiet { "No other such key is denied." } } @else {
             h3 { "Who else is denied" }
-            (table(&others, now_ms))
+            (table("Others that are denied", &others, now_ms))
         }
     }
 }
@@ -231,8 +231,8 @@ fn counted(denied: &Denied) -> Markup {
     html! { @if denied.error > 0 { (grouped(denied.denied - denied.error)) "–" } (grouped(denied.denied)) }
 }
 
-fn table(top: &[Denied], now_ms: u64) -> Markup {
-    html! { div.scroll tabindex="0" { table {
+fn table(title: &str, top: &[Denied], now_ms: u64) -> Markup {
+    html! { div.scroll tabindex="0" role="region" aria-label=(title) { table {
         thead { tr { th { "Key" } th.number { "Denied" } th { "Counted since" } } }
         tbody { @for denied in top { tr {
             td { a href=(link("limits", &[("key", &denied.key)])) { (name(&denied.key)) } }
@@ -288,7 +288,7 @@ fn table_of_moments(app: &App, key: &[u8], info: &Value, moments: &[Moment], now
     html! {
         @if !moments.is_empty() {
             @if slots > moments.len() { p.quiet { "The latest " (moments.len()) " of " (grouped(slots as u64)) " slots" } }
-            div.scroll tabindex="0" { table {
+            div.scroll tabindex="0" role="region" aria-label="Units in use" { table {
                 thead { tr { th { "Available again" } th.number { "Units" } @if app.settings.write { th { span.hidden { "Actions" } } } } }
                 tbody { @for one in moments { tr id={ "at-" (one.at_ms) } {
                     td { (moment(one.at_ms, now_ms)) }
@@ -316,8 +316,8 @@ fn refund(app: &App, key: &[u8], at_ms: u64, units: u64) -> Markup {
         "acts",
         html! {
             input type="hidden" name="at" value={ (at_ms) "ms" };
-            input name="units" value=(units) size="5" inputmode="numeric" aria-label="Units to refund";
-            button name="do" value="refund" { "Refund" }
+            input name="units" value=(units) size="5" inputmode="numeric" aria-label={ "Units to refund of " (at_ms) };
+            button name="do" value="refund" aria-label={ "Refund " (instant(at_ms)) } { "Refund" }
         },
     )
 }

@@ -5,6 +5,7 @@
 //! - `layout`, `chart`, `parts`: the parts of pages.
 //! - `overview`, `queues`, `queue` with `errors`, `groups` and `settings`, `job`, `workers`, `limits`, `sets`,
 //!   `boards`, `search`: the pages.
+//! - `celery`, `tasks`: tasks of Celery, counted and listed by name.
 //! - `letters`: counts dead letters by error, and retries or deletes those of one error.
 //! - `actions`: the actions that `--write` allows.
 //!
@@ -32,6 +33,7 @@ mod queues;
 mod search;
 mod sets;
 mod settings;
+mod tasks;
 mod workers;
 
 use crate::server::Server;

@@ -86,8 +86,8 @@ fn worries(watch: &Watch) -> Markup {
         @if found.is_empty() {
             p.quiet { "No dead letters, no paused queue, and no job waits longer than a minute." }
         } @else {
-            div.scroll tabindex="0" { table {
-                thead { tr { th { "Queue" } th.number { "Dead" } th.number { "Ready" } th { "Longest wait" } th { "" } } }
+            div.scroll tabindex="0" role="region" aria-label="Queues worth a look" { table {
+                thead { tr { th { "Queue" } th.number { "Dead" } th.number { "Ready" } th { "Longest wait" } th { span.hidden { "State" } } } }
                 tbody {
                     @for (key, watched) in found.iter().take(LISTED) {
                         tr {

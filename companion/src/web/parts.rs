@@ -95,7 +95,7 @@ pub fn look(path: &str, label: &str, key: &[u8], more: Markup) -> Markup {
     // A form in a browser sends only text. Other keys can be opened only by links.
     let value = std::str::from_utf8(key).unwrap_or_default();
     html! {
-        form.look method="get" action=(path) role="search" {
+        form.look method="get" action=(path) role="search" aria-label="Open a key" {
             label { span { (label) } input name="key" value=(value) required autocomplete="off" spellcheck="false"; }
             (more)
             button { "Look" }

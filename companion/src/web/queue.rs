@@ -1,13 +1,13 @@
 //! One queue: its stats, its jobs by state in pages, and its charts.
 
-use super::celery::Task;
+use super::celery::{self, Task};
 use super::chart::{self, Chart, Unit};
 use super::groups::Group;
 use super::parts::{done, form, moment, name, per_second, tile, tiles};
 use super::query::{Query, encoded, link};
-use super::{App, Page, Problem, Shared, errors, groups, layout, settings};
+use super::{App, Page, Problem, Shared, errors, groups, layout, settings, tasks};
 use crate::history::QUEUES;
-use crate::server::{Job, Queue, Server, State as JobState, reply};
+use crate::server::{Job, Key, Queue, Server, State as JobState, reply};
 use crate::text::{grouped, printable, shortened, span};
 use crate::watch::{WORRYING_WAIT_MS, micros};
 use axum::extract::State;
@@ -66,8 +66,13 @@ pub async fn page(State(app): Shared, query: Query) -> Page {
     };
     let content = match tab {
         Tab::Jobs(state) => {
-            let list = List { key, state, group: group.as_ref() };
-            jobs_of(&app, &list, &jobs(&app.server, &list, after).await?, now_ms)
+            let list = List { key, state, group: group.as_ref(), task: query.get("task") };
+            if query.text("by") == "task" {
+                let count = group.as_ref().map_or(Some(queue.count(state)), |group| group.count(state));
+                tasks::counts(&app.server, &list, count).await?
+            } else {
+                jobs_of(&app, &list, &jobs(&app.server, &list, after).await?, now_ms)
+            }
         }
         Tab::Errors => errors::show(&app, key, &queue, now_ms).await?,
         Tab::Groups => groups::show(&app, key, &query, now_ms).await?,
@@ -105,7 +110,7 @@ pub async fn page(State(app): Shared, query: Query) -> Page {
         (done(&query))
         div #heading data-live {
             div.heading {
-                h1 { (name(key)) @if queue.is_paused { " " span.badge.warn { "paused" } } }
+                h1 { (name(key)) " " span role="status" { @if queue.is_paused { span.badge.warn { "paused" } } } }
                 @if app.settings.write { (pause(&app, key, queue.is_paused)) }
             }
             @if !exists { p.notice { "There is no such queue now. It appears with its first job." } }
@@ -121,7 +126,7 @@ pub async fn page(State(app): Shared, query: Query) -> Page {
         }
         // A form in a browser sends only text, so a queue whose name is not UTF-8 has no search.
         @if let Ok(key) = std::str::from_utf8(key) {
-            form.look #find method="get" action="job" role="search" {
+            form.look #find method="get" action="job" role="search" aria-label="Job by ID" {
                 input type="hidden" name="key" value=(key);
                 label { span { "Job by ID" } input name="id" required autocomplete="off" spellcheck="false"; }
                 button { "Find" }
@@ -144,46 +149,67 @@ async fn figures(server: &Server, key: &[u8]) -> Result<(u64, bool, Queue, u64),
     Ok((micros(&time?) / 1000, reply::count(&exists?) == Some(1), Queue::read(&stats?), memory))
 }
 
-/// The jobs that a tab lists: those of one state, and perhaps only those of one group.
-struct List<'a> {
-    key: &'a [u8],
-    state: JobState,
-    group: Option<&'a Group>,
+/// The jobs that a tab lists: those of one state, and perhaps only those of one group, or of one task of Celery.
+pub struct List<'a> {
+    pub key: &'a [u8],
+    pub state: JobState,
+    pub group: Option<&'a Group>,
+    pub task: Option<&'a [u8]>,
 }
 
 impl List<'_> {
     /// Returns at most `most` jobs in the order of ZQ.PEEK, without their payloads. If `after` is not empty, returns
     /// only jobs that follow the job `after`.
-    async fn peek(&self, server: &Server, most: usize, after: &[u8]) -> RedisResult<Vec<Job>> {
+    pub async fn peek(&self, server: &Server, most: usize, after: &[u8]) -> RedisResult<Vec<Job>> {
         server.peek(self.key, self.state, self.group.map(|group| group.name.as_slice()), most, after).await
     }
 
+    /// Returns what follows the page whose last job is `last`. Asks for the next page now, so that no link leads to an
+    /// error. If this job has left the state meanwhile, the link leads to the first page.
+    pub async fn after(&self, server: &Server, last: &[u8]) -> RedisResult<More> {
+        match self.peek(server, 1, last).await {
+            Err(error) if error.code() != Some("ERR") => Err(error),
+            Err(error) if !crate::server::message(&error).contains("no such job") => Ok(More::Unlisted),
+            Ok(jobs) if jobs.is_empty() => Ok(More::Nothing),
+            _ => Ok(More::After(last.to_vec())),
+        }
+    }
+
     /// Returns a link to this tab, with more parameters.
-    fn link(&self, more: &[(&str, &[u8])]) -> String {
+    pub fn link(&self, more: &[(&str, &[u8])]) -> String {
         let group = self.group.map(|group| ("group", group.name.as_slice()));
         let tab = [("key", self.key), ("tab", self.state.name().as_bytes())];
         link("queue", &tab.into_iter().chain(group).chain(more.iter().copied()).collect::<Vec<_>>())
     }
+
+    /// Returns a link to this list, with more parameters.
+    fn link_to_page(&self, more: &[(&str, &[u8])]) -> String {
+        self.link(&[&[("task", self.task.unwrap_or_default())], more].concat())
+    }
 }
 
 /// A page of a list.
-struct Listed {
-    jobs: Vec<Job>,
+pub struct Listed {
+    pub jobs: Vec<Job>,
     /// Why this is the first page, although another one was requested.
-    moved: Option<String>,
-    more: More,
+    pub moved: Option<String>,
+    pub more: More,
 }
 
-#[derive(Clone, Copy, PartialEq)]
-enum More {
+#[derive(Clone, PartialEq)]
+pub enum More {
     Nothing,
-    NextPage,
+    /// The next page begins after this job.
+    After(Key),
     /// There are more jobs, but the server does not list them at a bounded cost.
     Unlisted,
 }
 
 /// Returns a page of jobs. If the server cannot continue after the job `after`, returns the first page.
-async fn jobs(server: &Server, list: &List<'_>, after: &[u8]) -> Result<Listed, Problem> {
+async fn jobs(server: &Server, list: &List<'_>, after: &[u8]) -> RedisResult<Listed> {
+    if let Some(task) = list.task {
+        return tasks::jobs(server, list, task, after).await;
+    }
     let (mut listed, moved) = match list.peek(server, ROWS + 1, after).await {
         Err(error) if !after.is_empty() && error.code() == Some("ERR") => {
             (list.peek(server, ROWS + 1, b"").await?, Some(crate::server::message(&error)))
@@ -194,13 +220,7 @@ async fn jobs(server: &Server, list: &List<'_>, after: &[u8]) -> Result<Listed, 
         More::Nothing
     } else {
         listed.truncate(ROWS);
-        // Asks for the next page now, so that no link leads to an error. If the last job has left this state meanwhile,
-        // the link leads to the first page.
-        match list.peek(server, 1, &listed[ROWS - 1].id).await {
-            Err(error) if error.code() != Some("ERR") => return Err(error.into()),
-            Err(error) if !crate::server::message(&error).contains("no such job") => More::Unlisted,
-            _ => More::NextPage,
-        }
+        list.after(server, &listed[ROWS - 1].id).await?
     };
     let mut known = get(server, list.key, &listed, MOST_FETCHED).await?.into_iter();
     // If a job is gone or has changed its state, the list shows it as ZQ.PEEK returned it.
@@ -254,7 +274,8 @@ fn pause(app: &App, key: &[u8], is_paused: bool) -> Markup {
         key,
         "inline",
         html! {
-            @if is_paused { button.main name="do" value="resume" { "Resume" } } @else { button name="do" value="pause" { "Pause" } }
+            @if is_paused { button.main name="do" value="resume" aria-label="Resume the queue" { "Resume" } }
+            @else { button name="do" value="pause" aria-label="Pause the queue" { "Pause" } }
         },
     )
 }
@@ -262,8 +283,11 @@ fn pause(app: &App, key: &[u8], is_paused: bool) -> Markup {
 fn jobs_of(app: &App, list: &List, listed: &Listed, now_ms: u64) -> Markup {
     let (key, state, shown) = (list.key, list.state, listed.jobs.as_slice());
     let write = app.settings.write;
-    let group =
-        html! { @if let Some(group) = list.group { input type="hidden" name="group" value=(encoded(&group.name)); } };
+    let group = html! {
+        @if let Some(group) = list.group { input type="hidden" name="group" value=(encoded(&group.name)); }
+        @if let Some(task) = list.task { input type="hidden" name="task" value=(encoded(task)); }
+    };
+    let has_tasks = shown.iter().any(|job| celery::name(job.payload.as_deref().unwrap_or_default()).is_some());
     let selection = html! {
         @if write {
             div #acts .acts hidden[shown.is_empty()] data-live {
@@ -276,7 +300,7 @@ fn jobs_of(app: &App, list: &List, listed: &Listed, now_ms: u64) -> Markup {
                 button.danger name="do" value="delete" { "Delete" }
             }
         }
-        div #jobs data-live { (table(write, key, state, shown, now_ms)) }
+        div #jobs data-live { (table(list, write, shown, now_ms)) }
     };
     html! {
         @if let Some(group) = list.group { (groups::heading(app, key, group, state, now_ms)) }
@@ -288,13 +312,23 @@ fn jobs_of(app: &App, list: &List, listed: &Listed, now_ms: u64) -> Markup {
                 }
             }
         }
-        @if write && state != JobState::Claimed { (bulk(app, key, state, &group)) }
+        div #tasks data-live {
+            @match list.task {
+                Some(task) => p.facts { span { "Celery task: " b { (name(task)) } } a href=(list.link(&[])) { "All " (state.name()) " jobs" } },
+                None if has_tasks => p.quiet { a href=(list.link(&[("by", b"task")])) { "Count by Celery task" } },
+                None => {},
+            }
+        }
+        // These forms act on all jobs of the state, and not on those of a task.
+        @if write && state != JobState::Claimed && list.task.is_none() { (bulk(app, key, state, &group)) }
         @if write {
             (form(app, key, "selection", html! { input type="hidden" name="tab" value=(state.name()); (group) (selection) }))
         } @else { (selection) }
         nav #pages .pages data-live aria-label="Pages of jobs" {
-            @if !shown.is_empty() { a href=(list.link(&[])) { "First page" } }
-            @if listed.more == More::NextPage { a #next href=(list.link(&[("after", &shown[shown.len() - 1].id)])) { "Next page" } }
+            @if !shown.is_empty() { a href=(list.link_to_page(&[])) { "First page" } }
+            @if let More::After(last) = &listed.more {
+                a #next href=(list.link_to_page(&[("after", last)])) { @if list.task.is_some() { "Look further" } @else { "Next page" } }
+            }
             @if listed.more == More::Unlisted {
                 span.quiet {
                     "Of a queue with priorities or groups, the server lists only the first ready jobs. "
@@ -305,7 +339,8 @@ fn jobs_of(app: &App, list: &List, listed: &Listed, now_ms: u64) -> Markup {
     }
 }
 
-fn table(write: bool, key: &[u8], state: JobState, jobs: &[Job], now_ms: u64) -> Markup {
+fn table(list: &List, write: bool, jobs: &[Job], now_ms: u64) -> Markup {
+    let (key, state) = (list.key, list.state);
     let when = match state {
         JobState::Ready => "Ready since",
         JobState::Delayed => "Due",
@@ -318,8 +353,8 @@ fn table(write: bool, key: &[u8], state: JobState, jobs: &[Job], now_ms: u64) ->
         _ => &[],
     };
     html! {
-        @if jobs.is_empty() { p.quiet { "No " (state.name()) " job." } } @else {
-            div.scroll tabindex="0" { table {
+        @if jobs.is_empty() { p.quiet { "No " (state.name()) " job" @if list.task.is_some() { " of this task among those that were read" } "." } } @else {
+            div.scroll tabindex="0" role="region" aria-label={ (state.name()) " jobs" } { table {
                 thead { tr {
                     @if write { th { span.hidden { "Select" } } }
                     th { "Job" } th { (when) } th.number { "Attempts" } th.number { "Priority" }

@@ -71,7 +71,7 @@ pub async fn page(State(app): Shared, query: Query) -> Page {
             @if let Some(refusal) = &refusal { p.notice.bad role="alert" { "Queues cannot be listed: " (refusal) } }
         }
         div.tools {
-            form.look method="get" action="queues" role="search" {
+            form.look method="get" action="queues" role="search" aria-label="Queues by name" {
                 label { span { "Name contains" } input name="filter" value=(filter) autocomplete="off" spellcheck="false"; }
                 label { span { "Sort by" } select name="sort" {
                     @for (order, title) in ORDERS { option value=(order) selected[order == sort] { (title) } }
@@ -125,7 +125,7 @@ fn table(names: &[Key], queues: &BTreeMap<Key, Watched>, rates: &BTreeMap<Key, W
     let per_second =
         |name: &Key, counter| rates.get(name).and_then(|watched| watched.rate(counter)).map_or("–".to_owned(), rate);
     html! {
-        div.scroll tabindex="0" { table {
+        div.scroll tabindex="0" role="region" aria-label="Queues" { table {
             thead { tr {
                 th { "Queue" } th.number { "Ready" } th.number { "Delayed" } th.number { "Claimed" } th.number { "Dead" }
                 th.number { "Pushed/s" } th.number { "Finished/s" } th.number { "Longest wait" }

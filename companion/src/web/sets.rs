@@ -80,7 +80,7 @@ fn set(key: &[u8], card: &Value, members: &Value) -> Markup {
     html! {
         h3 { (name(key)) " " span.badge { (grouped(live)) " live" } }
         @if live == 0 { p.quiet { "No live member: the set is empty, or there is no such key." } } @else {
-            div.scroll tabindex="0" { table {
+            div.scroll tabindex="0" role="region" aria-label="Members" { table {
                 thead { tr { th { "Member, soonest first" } th.number { "Expires in" } } }
                 tbody { @for pair in members.chunks_exact(2) { tr {
                     td { (name(reply::bytes(&pair[0]).unwrap_or_default())) }

@@ -90,7 +90,7 @@ fn table(workers: &Workers, now_ms: u64) -> Markup {
     let next = |held: &[Held]| held.first().map_or(0, |held| held.job.due_ms);
     html! {
         @if workers.is_empty() { p.quiet { "No job is claimed." } } @else {
-            div.scroll tabindex="0" { table {
+            div.scroll tabindex="0" role="region" aria-label="Workers" { table {
                 thead { tr { th { "Worker" } th.number { "Jobs" } th { "Oldest claim" } th { "Next lease expires" } th { "Queues" } } }
                 tbody { @for (worker, held) in workers.iter().take(ROWS) { tr {
                     // Claims without AS belong to a worker with an empty name, which has a page, too.
@@ -115,7 +115,7 @@ fn table(workers: &Workers, now_ms: u64) -> Markup {
 fn jobs(held: &[Held], now_ms: u64) -> Markup {
     html! {
         @if held.is_empty() { p.quiet { "It holds no job." } } @else {
-            div.scroll tabindex="0" { table {
+            div.scroll tabindex="0" role="region" aria-label="Jobs" { table {
                 thead { tr { th { "Job" } th { "Queue" } th { "Claimed" } th { "Lease expires" } th.number { "Attempts" } } }
                 tbody { @for Held { queue, job } in held.iter().take(ROWS) { tr {
                     td { a href=(link("job", &[("key", queue), ("id", &job.id)])) { (name(&job.id)) } }

@@ -8,6 +8,29 @@ use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
+/// Keys of WebDriver.
+pub const TAB: &str = "\u{e004}";
+pub const ENTER: &str = "\u{e007}";
+pub const ESCAPE: &str = "\u{e00c}";
+
+/// A node of the accessibility tree.
+pub struct Node {
+    pub id: String,
+    pub parent: String,
+    pub is_ignored: bool,
+    pub role: String,
+    pub name: String,
+    properties: Vec<Value>,
+}
+
+impl Node {
+    /// Returns a property, such as `level` of a heading. Null if the node has none of this name.
+    pub fn property(&self, name: &str) -> Value {
+        let found = self.properties.iter().find(|property| property["name"] == name);
+        found.map_or(Value::Null, |property| property["value"]["value"].clone())
+    }
+}
+
 pub struct Browser {
     driver: Child,
     profile: PathBuf,
@@ -158,6 +181,30 @@ impl Browser {
         let id = self.element("css selector", selector).unwrap_or_else(|| panic!("{selector} is not there"));
         self.must(&format!("/element/{id}/clear"), &json!({}));
         self.must(&format!("/element/{id}/value"), &json!({"text": text}));
+    }
+
+    /// Presses and releases each key. WebDriver has a character for each key without text: see [`TAB`].
+    #[track_caller]
+    pub fn keys(&self, keys: &str) {
+        let event = |kind: &str, key: char| json!({"type": kind, "value": key.to_string()});
+        let events: Vec<Value> = keys.chars().flat_map(|key| [event("keyDown", key), event("keyUp", key)]).collect();
+        self.must("/actions", &json!({"actions": [{"type": "key", "id": "keyboard", "actions": events}]}));
+    }
+
+    /// Returns the nodes of the accessibility tree that screen readers get.
+    #[track_caller]
+    pub fn tree(&self) -> Vec<Node> {
+        let reply = self.must("/goog/cdp/execute", &json!({"cmd": "Accessibility.getFullAXTree", "params": {}}));
+        let text = |value: &Value| value["value"].as_str().unwrap_or_default().to_owned();
+        let nodes = reply["nodes"].as_array().expect("nodes").iter().map(|node| Node {
+            id: node["nodeId"].as_str().unwrap_or_default().to_owned(),
+            parent: node["parentId"].as_str().unwrap_or_default().to_owned(),
+            is_ignored: node["ignored"] == true,
+            role: text(&node["role"]),
+            name: text(&node["name"]).trim().to_owned(),
+            properties: node["properties"].as_array().cloned().unwrap_or_default(),
+        });
+        nodes.collect()
     }
 
     #[track_caller]

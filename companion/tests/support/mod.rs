@@ -3,7 +3,7 @@
 mod browser;
 mod running;
 
-pub use browser::Browser;
+pub use browser::{Browser, ENTER, ESCAPE, Node, TAB};
 pub use running::{Running, companion, fetch, printed, ui};
 
 use std::time::Duration;

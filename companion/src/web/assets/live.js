@@ -83,7 +83,8 @@ async function live() {
   } catch {
     show(true);
   }
-  setTimeout(live, every);
+  // What is still being counted is shown sooner.
+  setTimeout(live, document.querySelector("[data-soon]") ? every / 4 : every);
 }
 if (every) {
   setTimeout(live, every);
@@ -94,6 +95,15 @@ if (every) {
     show(false);
   });
 }
+
+// Escape closes the open form around the focus, or answers a question with no.
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape") return;
+  const open = event.target.closest?.("details[open]");
+  if (!open) return document.querySelector("[data-cancel]")?.click();
+  open.open = false;
+  open.querySelector("summary").focus();
+});
 
 // The checkbox that selects all.
 document.addEventListener("change", (event) => {
