@@ -380,6 +380,29 @@ async fn a_chained_push_and_the_ack_are_one_transaction() {
 }
 
 #[tokio::test]
+async fn the_next_attempt_reads_the_progress_of_the_last() {
+    let server = Server::start();
+    let queue = queue(&server).await;
+    queue.push(&"film".to_owned()).id("a").await.expect("a push");
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&seen);
+    let worker = Worker::new(client(&server), "q", move |job: Job<String>| {
+        let log = Arc::clone(&log);
+        async move {
+            let last = job.last_progress().await?;
+            let is_first = last.is_none();
+            log.lock().expect("no panic").push(last);
+            assert!(matches!(job.progress(&"x".repeat(1025)).await, Err(Error::Argument(_))));
+            assert!(job.progress("40 %").await?);
+            assert_eq!(job.last_progress().await?.as_deref(), Some("40 %"));
+            if is_first { Err(Retry::after(0).into()) } else { Ok::<(), Failure>(()) }
+        }
+    });
+    worker.run_burst().await.expect("a run");
+    assert_eq!(*seen.lock().expect("no panic"), [None, Some("40 %".to_owned())]);
+}
+
+#[tokio::test]
 async fn a_recurring_job_has_one_next_run() {
     let server = Server::start();
     let queue = queue(&server).await;

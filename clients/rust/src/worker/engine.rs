@@ -8,7 +8,7 @@
 //! All pumps together start at most `concurrency` jobs at a time.
 
 use super::cron::Chores;
-use super::job::{Cancelled, JobInfo};
+use super::job::{Cancelled, Home, JobInfo};
 use super::link::{Link, Place};
 use super::outcome::{self, Ending, Failure, Outcome};
 use super::pump::{Claiming, Pump};
@@ -427,10 +427,14 @@ impl Engine {
                 // Other pumps have used the slots, the worker stops, or more than half of the lease may be over.
                 self.pumps[at].is_drained = false;
                 let (_, queue, _) = &self.handlers[&claim.key];
-                let job = JobInfo::new(queue, claim, Default::default(), self.place.is_cluster);
+                let job = JobInfo::new(queue, claim, Default::default(), self.home(at));
                 self.report(at, outcome::released(job, Duration::ZERO));
             }
         }
+    }
+
+    fn home(&self, at: usize) -> Home {
+        Home { is_cluster: self.place.is_cluster, link: Arc::clone(&self.pumps[at].shared) }
     }
 
     // --- jobs --------------------------------------------------------------------------------------------------------
@@ -438,7 +442,7 @@ impl Engine {
     /// Runs the handler. The lease began at `sent` or later.
     fn start(&mut self, at: usize, claim: zq::Claim, sent: Instant) {
         let (_, queue, handler) = &self.handlers[&claim.key];
-        let Prepared { job, run } = handler(claim, queue, self.place.is_cluster);
+        let Prepared { job, run } = handler(claim, queue, self.home(at));
         let run = match run {
             Ok(run) => run,
             Err(error) => {
@@ -745,7 +749,7 @@ impl Engine {
             }
         };
         let pump = &mut self.pumps[at];
-        pump.link = Some(link);
+        pump.connected(link);
         pump.is_drained = false;
         self.announce(Event::Connected);
         self.beat(at);

@@ -1,9 +1,11 @@
 //! The argument of a handler, and the errors that a handler may return.
 
-use crate::commands::zq::Claim;
+use super::link::SharedLink;
+use crate::commands::zq::{self, Claim};
 use crate::error::Error;
 use crate::shards::slot_of;
 use crate::time::Period;
+use redis::{FromRedisValue, from_redis_value};
 use std::fmt;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -90,6 +92,16 @@ impl fmt::Display for Cancelled {
 
 impl std::error::Error for Cancelled {}
 
+/// The connection of a job's worker.
+#[derive(Debug)]
+pub(super) struct Home {
+    pub is_cluster: bool,
+    pub link: SharedLink,
+}
+
+/// The maximum length of a text of ZQ.PROGRESS, in bytes.
+const MAX_PROGRESS: usize = 1024;
+
 /// A claimed job without its payload.
 #[derive(Debug)]
 pub struct JobInfo {
@@ -101,11 +113,11 @@ pub struct JobInfo {
     is_done: AtomicBool,
     chained: Mutex<Vec<redis::Cmd>>,
     cancelled: watch::Sender<Option<Cancelled>>,
-    is_cluster: bool,
+    home: Home,
 }
 
 impl JobInfo {
-    pub(super) fn new(queue: &str, claim: Claim, header: crate::codec::Header, is_cluster: bool) -> Arc<Self> {
+    pub(super) fn new(queue: &str, claim: Claim, header: crate::codec::Header, home: Home) -> Arc<Self> {
         Arc::new(Self {
             queue: queue.to_owned(),
             traceparent: header.traceparent,
@@ -115,7 +127,7 @@ impl JobInfo {
             is_done: AtomicBool::new(false),
             chained: Mutex::default(),
             cancelled: watch::Sender::new(None),
-            is_cluster,
+            home,
         })
     }
 
@@ -179,13 +191,38 @@ impl JobInfo {
         self.cancelled.send_replace(Some(reason));
     }
 
+    /// Stores how far the job has come: `job.progress("40 %").await?`. The queue shows the text (`Queue::get`), and keeps
+    /// it for the next attempt ([`last_progress`](Self::last_progress)). At most 1,024 bytes. Returns false if this worker
+    /// no longer holds the job. Fails while the worker has no connection.
+    pub async fn progress(&self, text: &str) -> Result<bool, Error> {
+        if text.len() > MAX_PROGRESS {
+            let text = format!("a text of progress has at most {MAX_PROGRESS} bytes, not {}", text.len());
+            return Err(Error::Argument(text));
+        }
+        self.ask(zq::progress(&self.claim.key, self.id(), self.token(), text).into()).await
+    }
+
+    /// Returns the last text of [`progress`](Self::progress), of this attempt or an earlier one. Fails while the worker
+    /// has no connection.
+    pub async fn last_progress(&self) -> Result<Option<String>, Error> {
+        let found: Option<zq::Job> = self.ask(zq::get(&self.claim.key, self.id()).into()).await?;
+        Ok(found.and_then(|job| job.progress))
+    }
+
+    async fn ask<R: FromRedisValue>(&self, command: redis::Cmd) -> Result<R, Error> {
+        let link = self.home.link.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let link = link.ok_or_else(|| Error::Timeout("the worker has no connection".into()))?;
+        let reply = link.ask(vec![command]).await?.pop();
+        Ok(from_redis_value(reply.unwrap_or(redis::Value::Nil))?)
+    }
+
     /// Sends another command in the same MULTI as the ACK of this job:
     /// `job.chain(mails.push(&mail).id(format!("{}:mail", job.id())).into_cmd()?)`. The server carries out the command
     /// even if the ACK is too late. So give a chained push an ID, which prevents a second job.
     ///
     /// Fails in a cluster if the key of the command, its first argument, is in another slot than the job.
     pub fn chain(&self, command: redis::Cmd) -> Result<(), Error> {
-        if self.is_cluster {
+        if self.home.is_cluster {
             let key = command.args_iter().nth(1);
             let key =
                 key.map(|key| if let redis::Arg::Simple(key) = key { String::from_utf8_lossy(key) } else { "".into() });

@@ -141,8 +141,11 @@ fn at(node: &ConnectionInfo, host: &str, port: u16) -> ConnectionInfo {
     node.clone().set_addr(address)
 }
 
+/// The connections that a pump has now, for the handlers of its jobs. None while the pump reconnects.
+pub(super) type SharedLink = Arc<Mutex<Option<Link>>>;
+
 /// The two connections of a pump.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct Link {
     control: MultiplexedConnection,
     claims: MultiplexedConnection,

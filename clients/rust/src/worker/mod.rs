@@ -17,6 +17,7 @@ use crate::commands::zq::Claim;
 use crate::error::Error;
 use crate::shards::keys_of;
 use crate::time::Period;
+use job::Home;
 use outcome::{Failure, default_backoff};
 use std::fmt;
 use std::pin::Pin;
@@ -92,7 +93,7 @@ enum Stop {
 }
 
 type Running = Pin<Box<dyn Future<Output = Result<(), Stop>> + Send>>;
-type Handler = Arc<dyn Fn(Claim, &str, bool) -> Prepared + Send + Sync>;
+type Handler = Arc<dyn Fn(Claim, &str, Home) -> Prepared + Send + Sync>;
 type TimeoutOf = Arc<dyn Fn(&JobInfo) -> Option<Period> + Send + Sync>;
 type BackoffOf = Arc<dyn Fn(u64) -> Period + Send + Sync>;
 type Listener = Arc<dyn Fn(Event) + Send + Sync>;
@@ -187,14 +188,12 @@ impl Worker {
         F: Fn(Job<T>) -> R + Send + Sync + 'static,
         R: Future<Output = Result<(), E>> + Send + 'static,
     {
-        let prepare = move |mut claim: Claim, queue: &str, is_cluster: bool| {
+        let prepare = move |mut claim: Claim, queue: &str, home: Home| {
             let raw = std::mem::take(&mut claim.payload);
             match read::<T>(&raw) {
-                Err(error) => {
-                    Prepared { job: JobInfo::new(queue, claim, Header::default(), is_cluster), run: Err(error) }
-                }
+                Err(error) => Prepared { job: JobInfo::new(queue, claim, Header::default(), home), run: Err(error) },
                 Ok((payload, header)) => {
-                    let info = JobInfo::new(queue, claim, header, is_cluster);
+                    let info = JobInfo::new(queue, claim, header, home);
                     let job = Job { payload, info: Arc::clone(&info) };
                     let running = handler(job);
                     let kind = std::any::type_name::<E>();

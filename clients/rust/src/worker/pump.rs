@@ -2,12 +2,13 @@
 //! worker has one pump.
 
 use super::cron::Chores;
-use super::link::Link;
+use super::link::{Link, SharedLink};
 use super::outcome::Outcome;
 use crate::commands::zq;
 use crate::error::Error;
 use crate::random::random;
 use redis::Cmd;
+use std::sync::PoisonError;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -25,6 +26,7 @@ pub(super) struct Pump {
     pub queues: Vec<Vec<String>>,
     pub chores: Chores,
     pub link: Option<Link>,
+    pub shared: SharedLink,
     /// The number of the connection. Errors of an earlier connection are ignored.
     pub epoch: u64,
     /// The number of errors since the last successful claim.
@@ -94,11 +96,21 @@ impl Pump {
         .into()
     }
 
+    pub fn connected(&mut self, link: Link) {
+        self.link = Some(link);
+        self.share();
+    }
+
+    fn share(&self) {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&self.link);
+    }
+
     /// Ends the connections. Requests that wait for a reply fail.
     pub fn drop_link(&mut self, error: &Error) {
         if let Some(link) = self.link.take() {
             link.abandon();
         }
+        self.share();
         self.epoch += 1;
         self.troubles += 1;
         self.asked = asked_by(error);
