@@ -45,11 +45,15 @@ pub fn create(ctx: &mut Context, name: Str<'_>, schema: Schema) -> Result<bool, 
 /// Stores the union of boards in `dest`, and removes the key's TTL. Missing boards count as empty. Returns the number
 /// of members of the union.
 pub fn merge(ctx: &mut Context, dest: Str<'_>, sources: &[Str<'_>], combine: Combine) -> Result<u64, Error> {
-    let schema = ReadKey::open(ctx, dest).value::<Board>()?.map(|board| board.schema().clone());
+    // If a key is missing or has expired, opening it sends an event, in which another module may change any of the keys.
+    // So all these events come before the first value is read. Opening a missing key for writing sends none.
+    for &name in std::iter::once(&dest).chain(sources) {
+        ReadKey::open(ctx, name);
+    }
+    let schema = WriteKey::open(ctx, dest).value::<Board>()?.map(|board| board.schema().clone());
     let mut merge = schema.map(|schema| Merge::new(schema, combine));
     for &source in sources {
-        // Only one key is open at a time, because opening a key can run code of other modules.
-        let key = ReadKey::open(ctx, source);
+        let key = WriteKey::open(ctx, source);
         let Some(board) = key.value::<Board>()? else { continue };
         let merge = merge.get_or_insert_with(|| Merge::new(board.schema().clone(), combine));
         if merge.schema() != board.schema() {

@@ -159,11 +159,7 @@ impl Queue {
         let may_wait = record.state == State::Claimed && !job.exhausted();
         let possible = possible && counts && (may_wait || job.backoff() == 0);
         if possible {
-            let slot = self.insert(job, record.group, tree);
-            let extras = record.extras;
-            if !extras.is_nothing() {
-                self.edit_extras(slot, |owned| owned.set(extras));
-            }
+            self.insert(job, record.group, tree, record.extras);
         }
         possible
     }

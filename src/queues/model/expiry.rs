@@ -157,8 +157,10 @@ impl Queue {
     pub fn drop_if_expired(&mut self, now: Millis, id: &[u8], mut sink: impl FnMut(&Effect<'_>)) -> Result<(), Full> {
         let at = now.min(MAX_NOW);
         if let Some(slot) = self.slot_of(id).filter(|&slot| self.is_expired(slot, at)) {
-            // A job with EVERY stays in the queue, so a push of its ID adds no job.
-            let would_grow = self.jobs[slot].recurrence().is_none();
+            // A job with EVERY stays in the queue, and a push that waits behind the job takes its place. So a push of its
+            // ID then adds no job.
+            let would_grow =
+                self.jobs[slot].recurrence().is_none() && !self.has_follower(slot) && !self.has_declaration(slot);
             if would_grow && self.is_overfull(at) || !self.has_push_numbers() {
                 return Err(Full);
             }

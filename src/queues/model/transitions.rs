@@ -4,7 +4,7 @@
 use super::effect::JobChange;
 use super::groups::root_mut;
 use super::ids::AutoId;
-use super::job::{Attempt, Job, MAX_ERROR, MAX_PROGRESS, MAX_WORKER, NewJob, Ttl};
+use super::job::{Attempt, Extras, Job, MAX_ERROR, MAX_PROGRESS, MAX_WORKER, NewJob, Ttl};
 use super::node::{Roots, State, TreeId};
 use super::settings::Settings;
 use super::tree::{self, ServingOrder};
@@ -83,7 +83,7 @@ impl Queue {
         tick(&mut self.counters.pushed);
         let tree = job.due_tree(job.node.time, at);
         self.update_idle_rate(new.group, at);
-        self.insert(job, new.group, tree);
+        self.insert(job, new.group, tree, Extras::default());
         if let Some(until) = held_until {
             self.hold_group(new.group, until);
         }
@@ -480,14 +480,17 @@ impl Queue {
     }
 
     /// Adds a job. Its ID and its push number must be new.
-    pub(super) fn insert(&mut self, job: Job, group: &[u8], tree: TreeId) -> u32 {
+    pub(super) fn insert(&mut self, job: Job, group: &[u8], tree: TreeId, extras: Extras<'_>) {
         self.owned_bytes += job.owned_bytes();
         let time = job.node.time;
         let slot = self.jobs.push(job);
         self.index.insert(self.hash_of(slot), slot);
         self.join_group(slot, group);
+        // The times of an ORDERED group depend on the extras, so they come first.
+        if !extras.is_nothing() {
+            self.edit_extras(slot, |owned| owned.set(extras));
+        }
         self.put(slot, tree, time);
-        slot
     }
 
     /// Removes a job. If a push with AGAIN or a declaration waits for the end of the job's run, it becomes a job.

@@ -146,6 +146,43 @@ fn a_key_of_mcheck_changed_while_another_is_found_expired() {
     }
 }
 
+/// When ZLB.MERGE finds that a key is missing or has expired, the server sends an event. The neighbour may then change a
+/// board of the merge. The merge contains that change, or finds that the schemas differ.
+#[test]
+fn a_board_of_a_merge_changed_while_another_is_found_missing() {
+    let (_server, mut c) = start();
+    c.run("DEBUG SET-ACTIVE-EXPIRE 0");
+    for (event, is_expired) in [("keymiss", false), ("expired", true)] {
+        for dest in ["a", "b", "new"] {
+            c.script(&[
+                ("FLUSHALL", "+OK"),
+                ("ZLB.CREATE a DIM points", "+OK"),
+                ("ZLB.SET a ann 1", "1"),
+                ("ZLB.CREATE b DIM points", "+OK"),
+            ]);
+            if is_expired {
+                c.run("SET gone x PX 1");
+                let gone = c.now() + 3;
+                c.wait_until(gone);
+            }
+            c.run(&format!("EVIL.ONCE {event} ZLB.INCR a ann points 5"));
+            assert_eq!(c.reply(&format!("ZLB.MERGE {dest} 3 a gone b")), "1");
+            assert_eq!(c.int("EVIL.OFF"), 1);
+            assert_eq!(c.reply(&format!("ZLB.GET {dest} ann")), "[[0 6]]", "{event}, {dest}");
+        }
+        c.run("DEL new");
+        if is_expired {
+            c.run("SET gone x PX 1");
+            let gone = c.now() + 3;
+            c.wait_until(gone);
+        }
+        c.run(&format!("EVIL.ONCE {event} ZLB.CREATE new DIM other"));
+        assert!(c.reply("ZLB.MERGE new 2 a gone").starts_with("!ERR leaderboards must have the same"));
+        assert_eq!(c.int("EVIL.OFF"), 1);
+        assert_eq!(c.reply("ZLB.CARD new"), "0");
+    }
+}
+
 /// When the sweeper's deletion sends an event, the neighbour deletes expired members itself. So the sweeper's earlier
 /// counts are no longer valid.
 #[test]

@@ -363,10 +363,10 @@ impl Model {
             }
             return Ok(());
         }
-        job.next = None;
         if job.place == Where::Claimed {
             self.settle_lease(i, now);
         }
+        self.jobs[i].next = None;
         let job = &self.jobs[i];
         let is_ready = job.state(now) == State::Ready;
         let due = if is_ready { job.time.min(now) } else { job.time };
