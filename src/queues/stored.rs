@@ -41,7 +41,7 @@ impl QueueValue {
         QueueValue { queue, contribution, upkeep: Upkeep::new() }
     }
 
-    /// Notes that the queue has come to another key: the time for which it is unused begins anew.
+    /// Notes that the queue has come to another key: the time for which it is unused begins again.
     pub fn note_arrival(&self) {
         self.upkeep.unused_since.store(NEVER, Relaxed);
     }

@@ -335,7 +335,7 @@ fn a_step_of_the_wall_clock_deletes_no_queue() {
 }
 
 #[test]
-fn the_hour_of_an_unused_queue_begins_anew_with_a_restart_and_a_promotion() {
+fn the_hour_of_an_unused_queue_begins_again_with_a_restart_and_a_promotion() {
     let (clock, mut server, mut c) = start_with_clock("appendonly yes");
     let replica = Server::builder().clock(&clock).replica_of(&server);
     used_once(&mut c, "q");

@@ -132,7 +132,7 @@ const changes: readonly (readonly [Change, Change, number])[] = [
 
 for (const [before, after, shards] of changes) {
   const what = `${JSON.stringify(before)}, then ${JSON.stringify(after)}, ${shards} shards`;
-  withEach(`a deploy takes effect at the next run beside the old process: ${what}`, async (place) => {
+  withEach(`a deploy takes effect at the next run next to the old process: ${what}`, async (place) => {
     const queues = ["first", "second"];
     const all = queues.flatMap((name) => [...new Queue<string>(place.redis, name, { shards }).shards]);
     const runs: unknown[] = [];

@@ -104,7 +104,7 @@ def waiting_runs(client: Any, shards: int) -> list[Any]:
 
 
 @pytest.mark.parametrize("before, after, shards", CHANGES)
-def test_a_deploy_takes_effect_at_the_next_run_beside_the_old_process(
+def test_a_deploy_takes_effect_at_the_next_run_next_to_the_old_process(
     one: Any, before: dict[str, Any], after: dict[str, Any], shards: int
 ) -> None:
     runs: list[Any] = []

@@ -474,7 +474,7 @@ async fn waiting_runs(shards: &[Jobs]) -> Vec<(String, i64, Option<String>, u64)
 }
 
 #[tokio::test]
-async fn a_deploy_takes_effect_at_the_next_run_beside_the_old_process() {
+async fn a_deploy_takes_effect_at_the_next_run_next_to_the_old_process() {
     const OLD: Definition = Definition::FIRST;
     let cases = [
         (OLD, Definition { payload: "new", ..OLD }, 1),
