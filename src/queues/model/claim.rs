@@ -1,9 +1,9 @@
 //! ZQ.CLAIM takes ready jobs in serving order, and gives each a lease and a token.
 
 use super::effect::{Change, Effect, JobChange};
-use super::job::MAX_WORKER;
 use super::node::{JobNode, Roots, State, TreeId};
 use super::query::{better, parts};
+use super::record::MAX_WORKER;
 use super::{MAX_COUNT, MAX_NOW, MAX_TIME, Micros, Millis, Queue, Settings};
 use crate::base::chunks::NIL;
 

@@ -2,9 +2,9 @@
 //! the call does not block the server for long.
 
 use super::effect::{Effect, JobChange};
-use super::job::Record;
 use super::node::{State, TreeId};
 use super::query::{merge, parts};
+use super::record::Record;
 use super::view::JobFilter;
 use super::{MAX_NOW, Millis, Queue};
 use crate::base::chunks::NIL;

@@ -11,10 +11,11 @@
 use super::effect::{Change, Effect, Totals};
 use super::field::{ensure, present, read_fields, read_values, write_fields, write_values};
 use super::ids::AutoId;
-use super::job::{Extras, Job, NewJob, Record};
+use super::job::Job;
 use super::node::{State, TreeId};
 use super::query::Part;
 use super::rate::Taken;
+use super::record::{Extras, NewJob, Record};
 use super::settings::Settings;
 use super::stats::Counters;
 use super::{MAX_TIME, Millis, Queue};

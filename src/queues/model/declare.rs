@@ -9,8 +9,8 @@
 
 use super::effect::{Change, Effect};
 use super::followers::Follower;
-use super::job::{NewJob, Recurrence, Ttl};
 use super::node::{State, TreeId};
+use super::record::{NewJob, Recurrence, Ttl};
 use super::{Full, MAX_NOW, Millis, Push, Queue};
 
 /// A declaration that waits until a claim ends.

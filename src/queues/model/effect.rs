@@ -9,9 +9,10 @@
 //! counter `expired_leases` counts the expired leases.
 
 use super::ids::AutoId;
-use super::job::{Attempt, NewJob, Record};
+use super::job::Attempt;
 use super::node::State;
 use super::rate::Taken;
+use super::record::{NewJob, Record};
 use super::settings::Settings;
 use super::stats::Counters;
 use super::{MAX_COUNT, MAX_NOW, MAX_TIME, Millis, Queue};

@@ -1,7 +1,8 @@
 //! Extras: the worker, the error text, and some times of a job. Most jobs have none, so a flag of the job tells whether
 //! it has extras.
 
-use super::job::{Extras, Job};
+use super::job::Job;
+use super::record::Extras;
 use super::{Millis, Queue};
 
 /// A time in seven bytes, because a time has fewer than 56 bits.

@@ -5,8 +5,9 @@
 //! ends the token.
 
 use super::effect::{Effect, JobChange};
-use super::job::{Attempt, Extras, MAX_ERROR};
+use super::job::Attempt;
 use super::node::State;
+use super::record::{Extras, MAX_ERROR};
 use super::{MAX_NOW, MAX_TIME, Millis, Queue};
 use crate::base::time;
 
@@ -47,7 +48,7 @@ impl Queue {
         self.decide(slot, at, id, JobChange::Ack { next_due: self.next_occurrence(slot, at) })
     }
 
-    /// Stores how far a job has come, at most [`MAX_PROGRESS`](super::job::MAX_PROGRESS) bytes. An empty text removes
+    /// Stores how far a job has come, at most [`MAX_PROGRESS`](super::record::MAX_PROGRESS) bytes. An empty text removes
     /// what is stored. Returns `None` if the token is not valid, and `Some(None)` if nothing changes. O(log n).
     pub fn progress<'a>(
         &mut self,

@@ -2,8 +2,9 @@
 //! When the claim ends, the follower becomes a job.
 
 use super::Queue;
-use super::job::{Job, NewJob, Ttl};
+use super::job::Job;
 use super::node::TreeId;
+use super::record::{NewJob, Ttl};
 
 #[derive(Clone, Debug)]
 pub(super) struct Follower {

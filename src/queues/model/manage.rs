@@ -5,6 +5,7 @@ use super::effect::{Change, Effect, JobChange};
 use super::node::State;
 use super::settings::Settings;
 use super::{MAX_NOW, MAX_TIME, Millis, Queue};
+use crate::base::chunks::NIL;
 
 /// The maximum number of jobs or groups that a change of settings may update. That many updates take tens of
 /// milliseconds. A change of AGING or ORDERED updates all jobs. A change of GROUPCONCURRENCY or GROUPRATE updates all
@@ -122,5 +123,33 @@ impl Queue {
         self.set(at, settings);
         let change = Change::Configure(settings);
         Some(Effect { at, change })
+    }
+
+    /// Makes the `count` oldest dead letters ready. If `group` is a name, takes only dead letters of this group.
+    pub(super) fn revive_oldest(&mut self, at: Millis, group: Option<&[u8]>, count: u64) {
+        for _ in 0..count {
+            let slot = self.oldest_dead_letter(group.map(|name| self.roots_of(name)), at);
+            if slot == NIL {
+                return;
+            }
+            self.change_job(slot, at, JobChange::Revive);
+        }
+    }
+
+    /// Carries out CONFIG. O(1). If AGING or ORDERED changes, O(n), because the trees store the serving order.
+    pub(super) fn set(&mut self, at: Millis, settings: Settings) {
+        let old = std::mem::replace(&mut self.settings, settings);
+        match settings.rate {
+            None => self.rate_log.clear(),
+            Some(rate) if old.rate != settings.rate => self.rate_log.adopt(rate, at),
+            Some(_) => {}
+        }
+        let order = self.order();
+        if old.order() != order {
+            self.rerank(self.roots, order);
+        }
+        if self.groups.is_some() || settings.concern_groups() {
+            self.adopt_in_groups(at, &old);
+        }
     }
 }

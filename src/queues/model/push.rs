@@ -1,9 +1,10 @@
 //! ZQ.PUSH adds a job to the queue.
 
 use super::effect::{Change, Effect};
-use super::job::NewJob;
 use super::node::State;
-use super::{MAX_NOW, MAX_TIME, Millis, Queue};
+use super::record::NewJob;
+use super::{MAX_COUNT, MAX_NOW, MAX_TIME, Millis, Queue};
+use crate::base::chunks::MAX_ITEMS;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Push<'a> {
@@ -88,6 +89,15 @@ impl Queue {
             every: duration(push.every),
             ttl: duration(push.ttl),
         }
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        self.len() < MAX_ITEMS && self.has_push_numbers()
+    }
+
+    /// Whether a push number is left. Only a forged queue has none left.
+    pub(super) fn has_push_numbers(&self) -> bool {
+        self.next_seq < MAX_COUNT
     }
 
     /// Returns how many more jobs MAXLEN allows. Dead letters do not count. Pushes that wait behind a job (AGAIN)

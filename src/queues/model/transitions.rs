@@ -2,14 +2,11 @@
 //! allowed. The other functions do not check. `at` is the time at which the server ran the command.
 
 use super::effect::JobChange;
-use super::groups::root_mut;
 use super::ids::AutoId;
-use super::job::{Attempt, Extras, Job, MAX_ERROR, MAX_PROGRESS, MAX_WORKER, NewJob, Ttl};
-use super::node::{Roots, State, TreeId};
-use super::settings::Settings;
-use super::tree::{self, ServingOrder};
+use super::job::{Attempt, Job};
+use super::node::{State, TreeId};
+use super::record::{Extras, MAX_ERROR, MAX_PROGRESS, MAX_WORKER, NewJob, Ttl};
 use super::{MAX_COUNT, MAX_TIME, Millis, Queue};
-use crate::base::chunks::{Chunks, MAX_ITEMS, NIL};
 
 /// Adds one, up to [`MAX_COUNT`]. A queue with a larger counter could not be loaded.
 fn tick(counter: &mut u64) {
@@ -17,15 +14,6 @@ fn tick(counter: &mut u64) {
 }
 
 impl Queue {
-    pub(super) fn has_room(&self) -> bool {
-        self.len() < MAX_ITEMS && self.has_push_numbers()
-    }
-
-    /// Whether a push number is left. Only a forged queue has none left.
-    pub(super) fn has_push_numbers(&self) -> bool {
-        self.next_seq < MAX_COUNT
-    }
-
     /// Carries out a push. `auto` is the new job's ID if the queue generated it. `same` is the slot of an old job with
     /// this ID. Without `again`, the new job replaces the old job. With `again`, the state of the old job decides:
     ///
@@ -331,40 +319,6 @@ impl Queue {
         });
     }
 
-    /// Makes the `count` oldest dead letters ready. If `group` is a name, takes only dead letters of this group.
-    pub(super) fn revive_oldest(&mut self, at: Millis, group: Option<&[u8]>, count: u64) {
-        for _ in 0..count {
-            let slot = self.oldest_dead_letter(group.map(|name| self.roots_of(name)), at);
-            if slot == NIL {
-                return;
-            }
-            self.change_job(slot, at, JobChange::Revive);
-        }
-    }
-
-    /// Carries out CONFIG. O(1). If AGING or ORDERED changes, O(n), because the trees store the serving order.
-    pub(super) fn set(&mut self, at: Millis, settings: Settings) {
-        let old = std::mem::replace(&mut self.settings, settings);
-        match settings.rate {
-            None => self.rate_log.clear(),
-            Some(rate) if old.rate != settings.rate => self.rate_log.adopt(rate, at),
-            Some(_) => {}
-        }
-        let order = self.order();
-        if old.order() != order {
-            self.rerank(self.roots, order);
-        }
-        if self.groups.is_some() || settings.concern_groups() {
-            self.adopt_in_groups(at, &old);
-        }
-    }
-
-    /// Updates the trees of a group after a change of the serving order. O(n).
-    pub(super) fn rerank(&mut self, roots: Roots, order: ServingOrder) {
-        roots.of_jobs().for_each(|root| tree::rerank(&mut self.jobs, root, order));
-        TreeId::OF_DUE_ENTRIES.into_iter().for_each(|tree| tree::rerank(&mut self.due_entries, roots[tree], order));
-    }
-
     /// If the queue is ORDERED, gives a recurring job a new push number for its next occurrence.
     fn assign_push_number(&mut self, slot: u32) {
         if self.settings.ordered && self.has_push_numbers() {
@@ -471,28 +425,6 @@ impl Queue {
         }
     }
 
-    pub(super) fn slot_of(&self, id: &[u8]) -> Option<u32> {
-        self.index.find(self.index.hash(id), |slot| self.jobs[slot].id() == id)
-    }
-
-    fn hash_of(&self, slot: u32) -> u32 {
-        self.index.hash(self.jobs[slot].id())
-    }
-
-    /// Adds a job. Its ID and its push number must be new.
-    pub(super) fn insert(&mut self, job: Job, group: &[u8], tree: TreeId, extras: Extras<'_>) {
-        self.owned_bytes += job.owned_bytes();
-        let time = job.node.time;
-        let slot = self.jobs.push(job);
-        self.index.insert(self.hash_of(slot), slot);
-        self.join_group(slot, group);
-        // The times of an ORDERED group depend on the extras, so they come first.
-        if !extras.is_nothing() {
-            self.edit_extras(slot, |owned| owned.set(extras));
-        }
-        self.put(slot, tree, time);
-    }
-
     /// Removes a job. If a push with AGAIN or a declaration waits for the end of the job's run, it becomes a job.
     fn leave(&mut self, slot: u32, at: Millis) {
         // If a run of a recurring job failed, the declared job does not repeat it, but waits for its next occurrence.
@@ -509,54 +441,9 @@ impl Queue {
         self.replace_job(at, &new, Some(slot));
     }
 
-    /// Removes a job, and the push or the declaration that waits behind it. The job in the last slot moves to the free
-    /// slot, so slots that the caller has stored become invalid.
+    /// Counts the job's lease if it has expired, and removes the job ([`remove`](Self::remove)).
     fn discard(&mut self, slot: u32, at: Millis) {
         self.count_expired_lease(slot, at);
-        self.drop_extras(slot);
-        self.unlink(slot);
-        self.drop_follower(slot);
-        self.drop_declaration(slot);
-        self.owned_bytes -= self.jobs[slot].owned_bytes();
-        self.leave_group(slot);
-        self.index.remove(self.hash_of(slot), slot);
-        if let Some(from) = self.jobs.remove(slot) {
-            self.index.renumber(self.hash_of(slot), from, slot);
-            self.renumber_member(slot);
-            self.renumber_due_entries(slot);
-            self.renumber_expiry(from, slot);
-            self.change_tree(slot, |jobs, root, _| tree::renumber(jobs, root, from, slot));
-        }
-    }
-
-    /// Adds a job to a tree. The job must be in no tree.
-    fn put(&mut self, slot: u32, tree: TreeId, time: Millis) {
-        self.link(slot, tree, time);
-        self.update_group_times_of(self.jobs[slot].member());
-    }
-
-    fn link(&mut self, slot: u32, tree: TreeId, time: Millis) {
-        let node = &mut self.jobs[slot].node;
-        (node.tree, node.time) = (tree, time);
-        self.priorities.add(node.priority);
-        self.change_tree(slot, |jobs, root, order| tree::insert(jobs, root, slot, order));
-        self.link_member(slot);
-        self.link_due_entry(slot);
-        self.link_expiry(slot);
-    }
-
-    fn unlink(&mut self, slot: u32) {
-        self.priorities.leave(self.jobs[slot].node.priority);
-        self.unlink_due_entry(slot);
-        self.unlink_expiry(slot);
-        self.change_tree(slot, |jobs, root, order| tree::remove(jobs, root, slot, order));
-        self.unlink_member(slot);
-    }
-
-    /// Changes the tree of a job. `change` gets the root of the tree and returns the new root.
-    fn change_tree(&mut self, slot: u32, change: impl FnOnce(&mut Chunks<Job>, u32, ServingOrder) -> u32) {
-        let (order, job) = (self.order(), &self.jobs[slot]);
-        let root = root_mut(&mut self.roots, self.groups.as_deref_mut(), Some(job.member()), job.node.tree);
-        *root = change(&mut self.jobs, *root, order);
+        self.remove(slot);
     }
 }

@@ -3,9 +3,10 @@
 //! The queue has trees of the jobs without a group. [`groups`](super::groups) has trees of the jobs with a group. A
 //! query about all jobs reads both.
 
-use super::job::{Extras, Job, Record, Ttl};
+use super::job::Job;
 use super::node::{JobNode, OrderKey, Roots, State, TreeId};
 use super::query::{self, Behind, ByRank, ByTime, JobItems, JobTree, Part, merge};
+use super::record::{Extras, Record, Ttl};
 use super::{MAX_NOW, Millis, Queue, tree};
 use crate::base::chunks::NIL;
 

@@ -1,0 +1,89 @@
+//! The place of a job: its slot, its entries in the index, the trees and its group. All changes of a job end here.
+
+use super::groups::root_mut;
+use super::job::Job;
+use super::node::{Roots, TreeId};
+use super::record::Extras;
+use super::tree::{self, ServingOrder};
+use super::{Millis, Queue};
+use crate::base::chunks::Chunks;
+
+impl Queue {
+    pub(super) fn slot_of(&self, id: &[u8]) -> Option<u32> {
+        self.index.find(self.index.hash(id), |slot| self.jobs[slot].id() == id)
+    }
+
+    fn hash_of(&self, slot: u32) -> u32 {
+        self.index.hash(self.jobs[slot].id())
+    }
+
+    /// Adds a job. Its ID and its push number must be new.
+    pub(super) fn insert(&mut self, job: Job, group: &[u8], tree: TreeId, extras: Extras<'_>) {
+        self.owned_bytes += job.owned_bytes();
+        let time = job.node.time;
+        let slot = self.jobs.push(job);
+        self.index.insert(self.hash_of(slot), slot);
+        self.join_group(slot, group);
+        // The times of an ORDERED group depend on the extras, so they come first.
+        if !extras.is_nothing() {
+            self.edit_extras(slot, |owned| owned.set(extras));
+        }
+        self.put(slot, tree, time);
+    }
+
+    /// Removes a job, and the push or the declaration that waits behind it. The job in the last slot moves to the free
+    /// slot, so slots that the caller has stored become invalid.
+    pub(super) fn remove(&mut self, slot: u32) {
+        self.drop_extras(slot);
+        self.unlink(slot);
+        self.drop_follower(slot);
+        self.drop_declaration(slot);
+        self.owned_bytes -= self.jobs[slot].owned_bytes();
+        self.leave_group(slot);
+        self.index.remove(self.hash_of(slot), slot);
+        if let Some(from) = self.jobs.remove(slot) {
+            self.index.renumber(self.hash_of(slot), from, slot);
+            self.renumber_member(slot);
+            self.renumber_due_entries(slot);
+            self.renumber_expiry(from, slot);
+            self.change_tree(slot, |jobs, root, _| tree::renumber(jobs, root, from, slot));
+        }
+    }
+
+    /// Adds a job to a tree. The job must be in no tree.
+    pub(super) fn put(&mut self, slot: u32, tree: TreeId, time: Millis) {
+        self.link(slot, tree, time);
+        self.update_group_times_of(self.jobs[slot].member());
+    }
+
+    fn link(&mut self, slot: u32, tree: TreeId, time: Millis) {
+        let node = &mut self.jobs[slot].node;
+        (node.tree, node.time) = (tree, time);
+        self.priorities.add(node.priority);
+        self.change_tree(slot, |jobs, root, order| tree::insert(jobs, root, slot, order));
+        self.link_member(slot);
+        self.link_due_entry(slot);
+        self.link_expiry(slot);
+    }
+
+    pub(super) fn unlink(&mut self, slot: u32) {
+        self.priorities.leave(self.jobs[slot].node.priority);
+        self.unlink_due_entry(slot);
+        self.unlink_expiry(slot);
+        self.change_tree(slot, |jobs, root, order| tree::remove(jobs, root, slot, order));
+        self.unlink_member(slot);
+    }
+
+    /// Changes the tree of a job. `change` gets the root of the tree and returns the new root.
+    fn change_tree(&mut self, slot: u32, change: impl FnOnce(&mut Chunks<Job>, u32, ServingOrder) -> u32) {
+        let (order, job) = (self.order(), &self.jobs[slot]);
+        let root = root_mut(&mut self.roots, self.groups.as_deref_mut(), Some(job.member()), job.node.tree);
+        *root = change(&mut self.jobs, *root, order);
+    }
+
+    /// Updates the trees of a group after a change of the serving order. O(n).
+    pub(super) fn rerank(&mut self, roots: Roots, order: ServingOrder) {
+        roots.of_jobs().for_each(|root| tree::rerank(&mut self.jobs, root, order));
+        TreeId::OF_DUE_ENTRIES.into_iter().for_each(|tree| tree::rerank(&mut self.due_entries, roots[tree], order));
+    }
+}
