@@ -328,3 +328,30 @@ fn a_push_cannot_wait_behind_a_job_that_is_not_there_or_dead() {
     assert!(!queue.apply(&effect(0, Change::Job { id: b"a", change: JobChange::Follow })), "the job is not dead");
     queue.check();
 }
+
+#[test]
+fn a_push_of_an_expired_jobs_id_finds_what_waits_behind_that_job_even_if_the_queue_is_full() {
+    let mut pair = Pair::new();
+    pair.job_with(1000, "a", 1000, |p| p.ttl = Some(7));
+    pair.take(1000, 1001, "a");
+    again(&mut pair, 1000, "a", "again");
+    pair.job(1000, "b", 1000);
+    pair.configure(1000, |s| s.maxlen = 1);
+    let push = Push { payload: b"new", id: Some(b"a"), due: 1050, ..Push::default() };
+    assert_eq!(pair.push(1050, &push), None, "the push with AGAIN has become the job");
+    assert_eq!(pair.primary.get(1050, b"a").map(|job| job.payload), Some(&b"again"[..]));
+}
+
+#[test]
+fn a_push_that_waited_for_a_missed_run_counts_though_a_declaration_comes_before_the_upkeep() {
+    let mut pair = Pair::configured(|s| s.max_attempts = 1);
+    pair.job_with(1000, "a", 1000, |p| p.every = Some(10));
+    pair.take(1000, 1002, "a");
+    again(&mut pair, 1000, "a", "again");
+    let push = Push { payload: b"new", id: Some(b"a"), due: 1003, every: Some(10), ..Push::default() };
+    let effect = pair.primary.declare(1003, &push, false).expect("there is room").expect("a change");
+    assert!(pair.replica.apply(&effect));
+    pair.check();
+    let totals = pair.primary.stats(1003).totals;
+    assert_eq!((totals.pushed, totals.replaced, totals.missed), (2, 1, 1));
+}

@@ -539,3 +539,15 @@ fn a_queue_without_groups_is_saved_as_if_there_were_none() {
     assert!(!pair.primary.knows_groups());
     assert_eq!(encoded(&pair.primary), encoded(&other.primary));
 }
+
+#[test]
+fn an_ordered_group_opens_after_a_restart_when_it_opened_before() {
+    let mut pair = Pair::configured(|s| s.ordered = true);
+    pair.job_with(1000, "recurring", 1001, |p| (p.every, p.group) = (Some(1), b"g"));
+    pair.job_with(1000, "plain", 1000, |p| p.group = b"g");
+    let token = pair.take(1000, 1001, "plain");
+    assert!(pair.nack_with(1000, "plain", token, Nack::At(2000), FREE).is_some());
+    let loaded = rebuilt(&pair.primary);
+    loaded.check();
+    assert_eq!(loaded.next_opening(1000), Some(2000));
+}

@@ -2,8 +2,8 @@
 //! row.
 
 use super::super::{Nack, NackOptions, Push, Rate, State};
+use super::Pair;
 use super::ttl::upkeep;
-use super::{Pair, rebuilt};
 
 const FREE: NackOptions<'_> = NackOptions { is_free: true, error: b"" };
 
@@ -561,43 +561,4 @@ fn deadlen_and_deadttl() {
         pair.take(1, 5, id);
     }
     assert_eq!((upkeep(&mut pair, 5).len(), upkeep(&mut pair, 104).len(), upkeep(&mut pair, 105).len()), (1, 0, 2));
-}
-
-#[test]
-fn an_ordered_group_opens_after_a_restart_when_it_opened_before() {
-    let mut pair = Pair::configured(|s| s.ordered = true);
-    pair.job_with(1000, "recurring", 1001, |p| (p.every, p.group) = (Some(1), b"g"));
-    pair.job_with(1000, "plain", 1000, |p| p.group = b"g");
-    let token = pair.take(1000, 1001, "plain");
-    assert!(pair.nack_with(1000, "plain", token, Nack::At(2000), FREE).is_some());
-    let loaded = rebuilt(&pair.primary);
-    loaded.check();
-    assert_eq!(loaded.next_opening(1000), Some(2000));
-}
-
-#[test]
-fn a_push_of_an_expired_jobs_id_finds_what_waits_behind_that_job_even_if_the_queue_is_full() {
-    let mut pair = Pair::new();
-    pair.job_with(1000, "a", 1000, |p| p.ttl = Some(7));
-    pair.take(1000, 1001, "a");
-    again(&mut pair, 1000, "a", |_| {});
-    pair.job(1000, "b", 1000);
-    pair.configure(1000, |s| s.maxlen = 1);
-    let push = Push { payload: b"new", id: Some(b"a"), due: 1050, ..Push::default() };
-    assert_eq!(pair.push(1050, &push), None, "the push with AGAIN has become the job");
-    assert_eq!(pair.primary.get(1050, b"a").map(|job| job.payload), Some(&b"again"[..]));
-}
-
-#[test]
-fn a_push_that_waited_for_a_missed_run_counts_though_a_declaration_comes_before_the_upkeep() {
-    let mut pair = Pair::configured(|s| s.max_attempts = 1);
-    pair.job_with(1000, "a", 1000, |p| p.every = Some(10));
-    pair.take(1000, 1002, "a");
-    again(&mut pair, 1000, "a", |_| {});
-    let push = Push { payload: b"new", id: Some(b"a"), due: 1003, every: Some(10), ..Push::default() };
-    let effect = pair.primary.declare(1003, &push, false).expect("there is room").expect("a change");
-    assert!(pair.replica.apply(&effect));
-    pair.check();
-    let totals = pair.primary.stats(1003).totals;
-    assert_eq!((totals.pushed, totals.replaced, totals.missed), (2, 1, 1));
 }
