@@ -16,7 +16,9 @@ pub fn on_key(ctx: &mut Context, event: &KeyEvent<'_>) {
         }
         EventKind::Restore | EventKind::RenameTo | EventKind::MoveTo | EventKind::CopyTo => {
             let key = ReadKey::open_notouch(ctx, event.key);
-            let holds_queue = key.value::<QueueValue>().is_ok_and(|value| value.is_some());
+            let queue = key.value::<QueueValue>().ok().flatten();
+            queue.inspect(|queue| queue.note_arrival());
+            let holds_queue = queue.is_some();
             // In a transaction, Valkey 9.1 reports the database of the client, even if MOVE or COPY has written the key
             // to another database. So this function asks the key for its database.
             let database = key.database();

@@ -7,7 +7,8 @@
 //! names up to date. [`upkeep`] makes the checks, and cleans up queues that no command changes.
 //!
 //! An empty queue keeps its key, because the key still holds the settings, the counters and the last token. The last
-//! token is needed because each new token must be higher than all earlier tokens.
+//! token is needed because each new token must be higher than all earlier tokens. After an hour, the clock is far above
+//! the last token. So the upkeep then deletes an empty queue, if its settings are the defaults ([`stored`]).
 
 pub mod claiming;
 pub mod commands;

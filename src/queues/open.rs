@@ -114,6 +114,17 @@ impl<'k> OpenQueue<'k, Writing> {
         self.commit_replayed(now);
     }
 
+    /// Deletes the key of an unused queue ([`Queue::is_unused`]). Replicas and the AOF get UNLINK.
+    pub fn delete_unused(self) {
+        if self.is_new() || !self.queue().is_unused() {
+            return;
+        }
+        self.key.ctx().replicate(c"UNLINK", &[self.name]);
+        let (name, ctx) = (self.name, self.key.unlink());
+        ctx.signal_modified(name);
+        ctx.notify(EventClass::Generic, c"del", name);
+    }
+
     /// Like [`commit`](Self::commit), but drops no dead letters. The effects of a master already contain these drops.
     pub fn commit_replayed(self, now: Millis) {
         if self.effects.effects() == 0 {

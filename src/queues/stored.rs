@@ -7,6 +7,7 @@ use crate::base::relocate::{Mover, Relocate};
 use crate::base::time::{Millis, NEVER};
 use crate::queues::model::Queue;
 use crate::server::OwnedStr;
+use crate::server::context::monotonic;
 use crate::server::data_type::{DataType, Handle};
 use crate::server::events::Classes;
 use crate::server::io::{Digest, Loader, Rewriter, Saver};
@@ -16,6 +17,16 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// The maximum number of effects in one command of a rewritten AOF file.
 const BATCH: usize = 64;
 const BATCH_BYTES: usize = 64 * 1024;
+
+/// The upkeep deletes a queue that has been unused ([`Queue::is_unused`]) for this time in ms.
+const KEPT_UNUSED: Millis = 3_600_000;
+/// When this server became a master or loaded its dataset, by the monotonic clock. The time for which a queue is unused
+/// begins here at the earliest.
+static UNUSED_FROM: AtomicU64 = AtomicU64::new(0);
+
+pub(super) fn restart_unused_times() {
+    UNUSED_FROM.store(monotonic(), Relaxed);
+}
 
 /// A queue, its contribution to the totals, and the times of its checks.
 pub struct QueueValue {
@@ -28,6 +39,11 @@ impl QueueValue {
     pub fn new(queue: Queue) -> QueueValue {
         let contribution = Contribution::of(&queue);
         QueueValue { queue, contribution, upkeep: Upkeep::new() }
+    }
+
+    /// Notes that the queue has come to another key: the time for which it is unused begins again.
+    pub fn note_arrival(&self) {
+        self.upkeep.unused_since.store(NEVER, Relaxed);
     }
 
     /// Updates the totals for INFO. The caller must call this function after each change of the queue. If
@@ -47,18 +63,40 @@ pub(super) struct Upkeep {
     /// RESTORE, RENAME, MOVE or COPY, the check in [`names`] is due at once. If a check was not allowed to change the
     /// queue, [`names`] plans the next check a second later. This field then keeps its old value.
     pub planned: AtomicU64,
+    /// When the last change left the queue unused, by the monotonic clock: a step of the wall clock must not delete a
+    /// queue. [`NEVER`] if the queue was in use at its last change or check, or has arrived at its key since.
+    pub unused_since: AtomicU64,
 }
 
 impl Upkeep {
     pub fn new() -> Upkeep {
-        Upkeep { announced: AtomicU64::new(0), planned: AtomicU64::new(NEVER) }
+        Upkeep { announced: AtomicU64::new(0), planned: AtomicU64::new(NEVER), unused_since: AtomicU64::new(NEVER) }
     }
+
+    /// Returns how long the queue has been unused, in ms.
+    fn unused_for(&self) -> Millis {
+        let since = self.unused_since.load(Relaxed).max(UNUSED_FROM.load(Relaxed));
+        monotonic().saturating_sub(since)
+    }
+}
+
+/// Whether the queue has been unused for so long that the upkeep deletes it. Must be called by each check.
+/// `is_waited_for`: clients wait for jobs of the queue.
+pub(super) fn is_left_over(stored: &QueueValue, is_waited_for: bool, now: Millis) -> bool {
+    let since = &stored.upkeep.unused_since;
+    if !stored.queue.is_unused() || is_waited_for || stored.queue.is_ahead(now) {
+        since.store(NEVER, Relaxed);
+    } else if since.load(Relaxed) == NEVER {
+        since.store(monotonic(), Relaxed);
+    }
+    stored.upkeep.unused_for() >= KEPT_UNUSED
 }
 
 /// After a change of the queue, computes when the next check is useful. If this is before the planned time, stores and
 /// returns the new time. Otherwise, returns `None`.
 pub(super) fn moved_forward(stored: &QueueValue, now: Millis) -> Option<Millis> {
-    let Upkeep { announced, planned } = &stored.upkeep;
+    let Upkeep { announced, planned, unused_since } = &stored.upkeep;
+    unused_since.store(if stored.queue.is_unused() { monotonic() } else { NEVER }, Relaxed);
     // If the clock was set back, `announced` may be in the future.
     if announced.load(Relaxed) > now {
         announced.store(now, Relaxed);
@@ -68,7 +106,12 @@ pub(super) fn moved_forward(stored: &QueueValue, now: Millis) -> Option<Millis> 
 }
 
 pub(super) fn next_check(stored: &QueueValue, now: Millis) -> Option<Millis> {
-    stored.queue.next_upkeep(now, stored.upkeep.announced.load(Relaxed))
+    let upkeep = stored.queue.next_upkeep(now, stored.upkeep.announced.load(Relaxed));
+    let unused = stored.queue.is_unused().then(|| {
+        let left = KEPT_UNUSED.saturating_sub(stored.upkeep.unused_for());
+        now.saturating_add(left)
+    });
+    upkeep.into_iter().chain(unused).min()
 }
 
 impl Clone for QueueValue {

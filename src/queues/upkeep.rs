@@ -1,6 +1,6 @@
 //! Background work for queues that no command changes. The upkeep drops dead letters (DEADLEN, DEADTTL) and expired
 //! jobs (TTL). It replaces dead letters with the pushes that wait behind them (AGAIN), and removes groups without jobs.
-//! It sends the event `zq.dead` for jobs that became dead letters because their leases expired.
+//! It deletes queues that have been unused for an hour. It sends the event `zq.dead` for jobs that became dead letters because their leases expired.
 //!
 //! Each queue computes when its next check is useful ([`Queue::next_upkeep`](crate::queues::model::Queue::next_upkeep)).
 //! [`names`] has the planned time of the check. A command may bring this time forward, but never postpones it, so a
@@ -16,9 +16,9 @@
 //! planned checks, in case it is promoted. The time of the last `zq.dead` event is not saved. So after a restart or a
 //! promotion the event may be sent again for the same dead letters.
 
-use super::stored::next_check;
+use super::stored::{self, next_check};
 use super::totals::count_dead_letters;
-use super::{OpenQueue, QueueValue, names};
+use super::{OpenQueue, QueueValue, names, waiting};
 use crate::base::time::{Millis, NEVER};
 use crate::queues::model::Queue;
 use crate::server::context::EventClass;
@@ -54,7 +54,10 @@ pub fn stop(ctx: &Context) {
 pub fn on_server(ctx: &mut Context, event: ServerEvent<'_>) {
     match event {
         ServerEvent::Cron => on_cron(ctx),
-        ServerEvent::BecameMaster | ServerEvent::Loaded => COUNTED_FROM.store(ctx.now(), Relaxed),
+        ServerEvent::BecameMaster | ServerEvent::Loaded => {
+            COUNTED_FROM.store(ctx.now(), Relaxed);
+            stored::restart_unused_times();
+        }
         _ => {}
     }
 }
@@ -95,18 +98,26 @@ fn run_round(ctx: &mut Context) {
 
 /// Checks a queue, and does the work that is due. Returns the cost of this work.
 fn process_queue(ctx: &mut Context, name: Str<'_>, now: Millis) -> usize {
+    let is_waited_for = waiting::is_waited_for(ctx, name);
     let due = with_stored(ctx, name, |stored| {
         let announced = stored.upkeep.announced.load(Relaxed);
         let has_new_dead_letters = stored.queue.new_dead_letters(announced, now) > 0;
         let new_dead_letters = stored.queue.new_dead_letters(announced.max(COUNTED_FROM.load(Relaxed)), now);
-        (has_new_dead_letters, new_dead_letters, stored.queue.needs_upkeep(now))
+        let is_left_over = stored::is_left_over(stored, is_waited_for, now);
+        (has_new_dead_letters, new_dead_letters, stored.queue.needs_upkeep(now), is_left_over)
     });
-    let Some((has_new_dead_letters, new_dead_letters, needs_upkeep)) = due else {
+    let Some((has_new_dead_letters, new_dead_letters, needs_upkeep, is_left_over)) = due else {
         names::forget(ctx, name);
         return 0;
     };
-    if (has_new_dead_letters || needs_upkeep) && !ctx.may_serve(name) {
+    if (has_new_dead_letters || needs_upkeep || is_left_over) && !ctx.may_serve(name) {
         return 0;
+    }
+    if is_left_over {
+        if let Ok(open) = OpenQueue::<Writing>::open(ctx, name) {
+            open.delete_unused();
+        }
+        return 1;
     }
     count_dead_letters(new_dead_letters);
     let mut done = 0;

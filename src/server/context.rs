@@ -83,6 +83,14 @@ pub fn cpu_time() -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
+/// Returns the monotonic clock in ms, which no correction of the wall clock moves.
+pub fn monotonic() -> Millis {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: as above.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0)).as_millis() as Millis
+}
+
 /// Returns the wall clock in nanoseconds. The module API has no such function.
 pub fn now_nanos() -> i128 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

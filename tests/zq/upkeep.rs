@@ -1,5 +1,5 @@
-//! Background work in queues that no command changes: dead letters are dropped, and `zq.dead` is sent when the expiry
-//! of a lease makes the job a dead letter.
+//! Background work in queues that no command changes: dead letters are dropped, unused queues are deleted, and `zq.dead`
+//! is sent when the expiry of a lease makes the job a dead letter.
 
 use std::time::Duration;
 use testkit::{
@@ -238,4 +238,163 @@ fn groups_without_jobs_go_within_a_minute_after_their_units_are_back() {
         eventually(PATIENCE, "no group is left", || groups(&mut c, "q") == "0");
     }
     assert_agree(&server, &[]);
+}
+
+const HOUR: Duration = Duration::from_secs(3600);
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// Pushes a job to `key`, and cancels it.
+fn used_once(c: &mut Client, key: &str) {
+    c.run(&format!("ZQ.PUSH {key} x ID 1"));
+    c.run(&format!("ZQ.CANCEL {key} 1"));
+}
+
+/// Adds a queue whose dead letter the upkeep drops an hour from now. When it has done so, it has checked all queues whose
+/// checks were due before.
+fn witness(c: &mut Client, key: &str) {
+    c.run(&format!("ZQ.CONFIG {key} DEADTTL {}ms", HOUR.as_millis() - 2));
+    claimed_for_the_last_time(c, key, 1, "1ms");
+}
+
+const SEEN: &str = "0 dead, 1 dropped";
+
+#[test]
+fn a_queue_without_settings_goes_an_hour_after_its_last_job() {
+    let (clock, server, mut c) = start_with_clock("appendonly yes\nnotify-keyspace-events Eg");
+    let replica = Server::builder().clock(&clock).replica_of(&server);
+    c.run("SELECT 3");
+    for key in ["plain", "watched", "renamed", "later"] {
+        used_once(&mut c, key);
+    }
+    c.run("ZQ.CONFIG defaults MAXLEN 0");
+    c.run("ZQ.CONFIG configured MAXLEN 10");
+    c.run("ZQ.PUSH job x DELAY 30d");
+    c.run("ZQ.PUSH letter x ID 1 MAXATTEMPTS 1");
+    c.run("ZQ.CLAIM 1 letter LEASE 1s");
+    // A queue that has had settings, groups, holds and units.
+    c.run("ZQ.CONFIG past RATE 5 1d GROUPRATE 5 2h");
+    c.run("ZQ.PUSH past x ID 1 GROUP g");
+    c.run("ZQ.CLAIM 1 past LEASE 1s");
+    c.run("ZQ.HOLD past g 1d");
+    c.run("ZQ.CANCEL past 1");
+    c.run("ZQ.CONFIG past RATE 0 0 GROUPRATE 0 0");
+    eventually(PATIENCE, "the upkeep clears the units", || groups(&mut c, "past") == "0");
+    let mut listener = server.resp3();
+    listener.psubscribe("__keyevent@3__:*");
+    clock.pass(59 * MINUTE, 59 * MINUTE, &mut c);
+    c.run("RENAME renamed renamed:to");
+    c.run("ZQ.PUSH later x ID 1");
+    c.run("ZQ.CANCEL later 1");
+    c.run("WATCH watched");
+    witness(&mut c, "witness");
+    assert_eq!(c.int("DBSIZE"), 10);
+    clock.advance(2 * MINUTE);
+    eventually(PATIENCE, "the unused queues go", || c.int("DBSIZE") == 6);
+    c.script(&[("ZQ.LIST", "['configured' 'job' 'later' 'letter' 'renamed:to' 'witness']")]);
+    c.run("MULTI");
+    c.script(&[("PING", "+QUEUED"), ("EXEC", "nil")]);
+    let mut deleted = Vec::new();
+    eventually(PATIENCE, "the events", || {
+        let pushes = listener.pushes();
+        deleted.extend(pushes.into_iter().filter(|message| message.contains(":del'")));
+        deleted.len() == 4
+    });
+    assert_agree(&server, &[&replica]);
+    // The dead letter goes away. Its queue is then unused, too.
+    c.run("ZQ.CLEAN letter DEAD");
+    clock.advance(61 * MINUTE);
+    eventually(PATIENCE, "three more queues go", || c.reply("ZQ.LIST") == "['configured' 'job' 'witness']");
+    assert_agree(&server, &[&replica]);
+}
+
+#[test]
+fn a_step_of_the_wall_clock_deletes_no_queue() {
+    let (clock, server, mut c) = start_with_clock("appendonly yes");
+    used_once(&mut c, "q");
+    witness(&mut c, "witness");
+    clock.step_wall(86_400_000);
+    eventually_dead(&mut c, "witness", SEEN);
+    assert_eq!(c.int("EXISTS q"), 1);
+    clock.advance(61 * MINUTE);
+    eventually(PATIENCE, "the queue goes", || c.int("EXISTS q") == 0);
+    // The clock is set back. The last ID, which must not be generated again, is then ahead of the clock.
+    for step in [0, -7_200_000] {
+        clock.step_wall(step);
+        c.run("ZQ.PUSH q x");
+        c.run("ZQ.CLEAN q READY");
+    }
+    witness(&mut c, "other");
+    clock.advance(61 * MINUTE);
+    eventually_dead(&mut c, "other", SEEN);
+    assert_eq!(c.int("EXISTS q"), 1);
+    eventually(PATIENCE, "the queue goes later", || {
+        clock.pass(HOUR, HOUR, &mut c);
+        c.int("EXISTS q") == 0
+    });
+    assert_agree(&server, &[]);
+}
+
+#[test]
+fn the_hour_of_an_unused_queue_begins_again_with_a_restart_and_a_promotion() {
+    let (clock, mut server, mut c) = start_with_clock("appendonly yes");
+    let replica = Server::builder().clock(&clock).replica_of(&server);
+    used_once(&mut c, "q");
+    witness(&mut c, "witness");
+    replica.wait_for_sync(&server);
+    c.run("CLIENT PAUSE 100000000 WRITE");
+    clock.advance(2 * HOUR);
+    let mut there = replica.client();
+    there.wait_for_cron();
+    c.wait_for_cron();
+    assert_eq!([c.int("EXISTS q"), there.int("EXISTS q")], [1, 1], "a replica, and a master whose writes are paused");
+    there.run("REPLICAOF NO ONE");
+    server.restart();
+    let mut c = server.client();
+    for c in [&mut c, &mut there] {
+        eventually_dead(c, "witness", SEEN);
+        assert_eq!(c.int("EXISTS q"), 1);
+    }
+    clock.advance(61 * MINUTE);
+    for c in [&mut c, &mut there] {
+        eventually(PATIENCE, "the queue goes", || c.int("EXISTS q") == 0);
+    }
+    assert_agree(&server, &[]);
+}
+
+#[test]
+fn an_unused_queue_stays_while_clients_wait_for_it() {
+    let (clock, server, mut c) = start_with_clock("");
+    used_once(&mut c, "q");
+    witness(&mut c, "witness");
+    let waiter = server.waiting("ZQ.CLAIM 1 q LEASE 1m BLOCK 0");
+    clock.advance(61 * MINUTE);
+    eventually_dead(&mut c, "witness", SEEN);
+    witness(&mut c, "other");
+    assert_eq!(c.int("EXISTS q"), 1);
+    drop(waiter);
+    eventually(PATIENCE, "the client has gone", || super::blocking::blocked(&mut c) == 0);
+    clock.advance(59 * MINUTE);
+    c.wait_for_cron();
+    assert_eq!(c.int("EXISTS q"), 1, "nobody has waited for less than an hour");
+    clock.advance(2 * MINUTE);
+    eventually_dead(&mut c, "other", SEEN);
+    clock.advance(61 * MINUTE);
+    eventually(PATIENCE, "the queue goes", || c.int("EXISTS q") == 0);
+}
+
+#[test]
+fn thousands_of_unused_queues_hold_up_no_other() {
+    const QUEUES: usize = 5000;
+    let (clock, server, mut c) = start_with_clock("notify-keyspace-events Ed");
+    let mut made = redis::pipe();
+    for n in 0..QUEUES {
+        made.cmd("ZQ.PUSH").arg(n).arg(&["x", "ID", "1"]).ignore();
+        made.cmd("ZQ.CANCEL").arg(n).arg(1).ignore();
+    }
+    c.pipe(&made);
+    claimed_for_the_last_time(&mut c, "last", 1, "90m");
+    let mut listener = hear_deaths(&server, 0);
+    clock.advance(2 * HOUR);
+    hear(&mut listener, SOON, "last");
+    eventually(PATIENCE, "all of them go", || c.int("DBSIZE") == 1);
 }

@@ -218,8 +218,7 @@ export class Worker<T = any> extends EventEmitter<WorkerEvents<T>> {
     }
     this.#pumps = [...slots.values()].map((queues) => {
       const own = new Set(queues.flat());
-      const recurring = crons.filter(([key]) => own.has(key));
-      const chores = new Chores([...own], recurring, codec as Codec<unknown>, options.clock ?? { aheadMs: 0 });
+      const chores = new Chores([...own], crons, codec as Codec<unknown>, options.clock ?? { aheadMs: 0 });
       const pump = new Pump<T>(queues, chores, shared);
       for (const key of own) pumpOf.set(key, pump);
       return pump;

@@ -110,3 +110,73 @@ withEach("a run that ends its process each time is given up", async (place) => {
   assert.deepEqual(events, ["discarded killer"]);
   assert.deepEqual([(await queue.get("killer"))?.state, (await queue.get("killer"))?.attempts], ["delayed", 0]);
 });
+
+interface Change {
+  readonly expression?: string;
+  readonly payload?: string;
+  readonly priority?: number;
+  readonly group?: string;
+  readonly queue?: string;
+}
+
+const changes: readonly (readonly [Change, Change, number])[] = [
+  [{ payload: "old" }, { payload: "new" }, 1],
+  [{ priority: 1 }, {}, 1],
+  [{ group: "acme" }, { group: "bloom", priority: -1 }, 1],
+  [{ expression: "0 3 1 1 *", payload: "old" }, { expression: "0 4 2 1 *", payload: "new" }, 1],
+  // With shards, another group means another shard.
+  [{ group: "acme" }, { group: "bloom", payload: "new" }, 8],
+  [{ queue: "first" }, { queue: "second", payload: "new" }, 1],
+  [{ queue: "first" }, { queue: "second", payload: "new" }, 3],
+];
+
+for (const [before, after, shards] of changes) {
+  const what = `${JSON.stringify(before)}, then ${JSON.stringify(after)}, ${shards} shards`;
+  withEach(`a deploy takes effect at the next run next to the old process: ${what}`, async (place) => {
+    const queues = ["first", "second"];
+    const all = queues.flatMap((name) => [...new Queue<string>(place.redis, name, { shards }).shards]);
+    const runs: unknown[] = [];
+    const cronOf = ({ expression = "0 3 1 1 *", ...options }: Change): Cron => new Cron("report", expression, options);
+    const waiting = async (): Promise<unknown[]> => {
+      const jobs = await Promise.all(all.map((queue) => queue.get("report")));
+      return jobs.flatMap((job) => (job ? [[job.payload, job.priority, job.group, job.dueMs]] : []));
+    };
+    const [old, next] = [cronOf(before), cronOf(after)];
+    const isNew = async (): Promise<boolean> => {
+      const expected = [next.payload, after.priority ?? 0, after.group ?? null, next.next(Date.now())];
+      return JSON.stringify(await waiting()) === JSON.stringify([expected]);
+    };
+    const start = (cron: Cron): { worker: Worker<string> } =>
+      work<string>(place, queues, (job) => runs.push(job.payload), { cron: [cron], shards });
+    const first = start(old);
+    await until("the old process has pushed it", async () => (await waiting()).length === 1);
+    const second = start(next);
+    await until("the new process has replaced it", isNew);
+    for (const queue of all) await queue.reschedule("report", { delay: 0 });
+    await until("it has run", () => runs.length > 0);
+    await first.worker.stop();
+    await second.worker.stop();
+    const third = start(next);
+    await until("the next run waits", isNew);
+    await third.worker.stop();
+    assert.deepEqual(runs, [next.payload]);
+  });
+}
+
+withEach("a run that is being worked on goes on, and the job of another is left alone", async (place) => {
+  const [queue, other] = [new Queue<string>(place.redis, "first"), new Queue<string>(place.redis, "second")];
+  await other.push("mine", { id: "report", maxAttempts: 3, at: 2_000_000_040 });
+  await queue.push("old", { id: "report" });
+  const attempts: unknown[] = [];
+  let finish = (): void => undefined;
+  const held = new Promise<void>((resolve) => (finish = resolve));
+  const old = work<string>(place, "first", (job) => (attempts.push(job.payload), held), {});
+  await until("it runs", () => attempts.length === 1);
+  const cron = [new Cron("report", "0 3 1 1 *", { payload: "new" })];
+  const { worker } = work<string>(place, ["first", "second"], () => assert.fail("nothing is due"), { cron });
+  await until("the chores are done", () => worker.state === "running");
+  assert.equal((await queue.get("report"))?.state, "claimed");
+  assert.equal((await other.get("report"))?.payload, "mine");
+  finish();
+  await until("it is done", () => old.events.includes("completed report"));
+});

@@ -508,6 +508,97 @@ async fn a_recurring_job_has_one_next_run() {
     assert!(Cron::new("never", "0 0 30 2 *", "UTC").is_err());
 }
 
+/// What a version of a program says about its recurring job.
+#[derive(Clone, Copy)]
+struct Definition {
+    expression: &'static str,
+    payload: &'static str,
+    priority: i32,
+    group: Option<&'static str>,
+    queue: &'static str,
+}
+
+impl Definition {
+    const FIRST: Self = Self { expression: "0 3 1 1 *", payload: "old", priority: 1, group: None, queue: "first" };
+
+    fn cron(self) -> Cron {
+        let cron =
+            Cron::new("report", self.expression, "UTC").expect("a job").payload(&self.payload).expect("a payload");
+        let cron = cron.priority(self.priority).queue(self.queue);
+        self.group.map_or(cron.clone(), |group| cron.group(group))
+    }
+}
+
+type Jobs = Queue<redis::aio::MultiplexedConnection, String>;
+
+async fn waiting_runs(shards: &[Jobs]) -> Vec<(String, i64, Option<String>, u64)> {
+    let mut runs = Vec::new();
+    for shard in shards {
+        let found = shard.get("report", None).await.expect("a reply");
+        runs.extend(found.map(|it| (it.payload.expect("text"), it.job.priority, it.job.group, it.job.due_ms)));
+    }
+    runs
+}
+
+#[tokio::test]
+async fn a_deploy_takes_effect_at_the_next_run_next_to_the_old_process() {
+    const OLD: Definition = Definition::FIRST;
+    let cases = [
+        (OLD, Definition { payload: "new", ..OLD }, 1),
+        (OLD, Definition { priority: 0, ..OLD }, 1),
+        (OLD, Definition { group: Some("bloom"), ..OLD }, 1),
+        (OLD, Definition { expression: "0 4 2 1 *", payload: "new", ..OLD }, 1),
+        // With shards, another group means another shard.
+        (Definition { group: Some("acme"), ..OLD }, Definition { group: Some("bloom"), ..OLD }, 8),
+        (OLD, Definition { queue: "second", payload: "new", ..OLD }, 1),
+        (OLD, Definition { queue: "second", payload: "new", ..OLD }, 3),
+    ];
+    for (nth, (old, new, shards)) in cases.into_iter().enumerate() {
+        let server = Server::start();
+        let mut queues = Vec::new();
+        for name in ["first", "second"] {
+            queues.extend(Jobs::with_shards(connect(&server).await, name, shards).expect("a queue").shards());
+        }
+        let runs = Arc::new(Mutex::new(Vec::new()));
+        let start = |definition: Definition| {
+            let [mine, theirs] = [Arc::clone(&runs), Arc::clone(&runs)];
+            let note = |runs: Arc<Mutex<Vec<String>>>| {
+                move |job: Job<String>| {
+                    runs.lock().expect("no panic").push(job.payload.clone());
+                    async { Ok::<(), Error>(()) }
+                }
+            };
+            let worker = Worker::new(client(&server), "first", note(mine)).and("second", note(theirs));
+            let worker = worker.shards(shards).cron(definition.cron());
+            (worker.handle(), tokio::spawn(worker.run()))
+        };
+        let cron = new.cron();
+        let is_new = async || {
+            let now = server.client().now();
+            let due = cron.next(now).expect("a time").unsigned_abs();
+            let expected = (new.payload.into(), new.priority.into(), new.group.map(String::from), due);
+            waiting_runs(&queues).await == [expected]
+        };
+        let first = start(old);
+        until("the old process has pushed it", async || !waiting_runs(&queues).await.is_empty()).await;
+        let second = start(new);
+        until("the new process has replaced it", is_new).await;
+        for queue in &queues {
+            queue.reschedule("report", None, |call| call.delay(0)).await.expect("a reply");
+        }
+        until("it has run", async || !runs.lock().expect("no panic").is_empty()).await;
+        for (handle, running) in [first, second] {
+            handle.stop();
+            running.await.expect("no panic").expect("a run");
+        }
+        let (handle, running) = start(new);
+        until("the next run waits", is_new).await;
+        handle.stop();
+        running.await.expect("no panic").expect("a run");
+        assert_eq!(*runs.lock().expect("no panic"), [new.payload], "case {nth}");
+    }
+}
+
 #[tokio::test]
 async fn shards_and_several_queues_share_one_worker() {
     let server = Server::start();

@@ -199,6 +199,21 @@ impl Queue {
         self.len() == 0
     }
 
+    /// Whether the queue has only counters: no job, no taken unit of RATE or GROUPRATE, and no setting that differs from
+    /// its default. A hold (ZQ.HOLD) ends with the last job of its group. O(1).
+    pub fn is_unused(&self) -> bool {
+        self.is_empty()
+            && self.groups.is_none()
+            && self.rate_log.back_at().is_none()
+            && self.settings == Settings::default()
+    }
+
+    /// Whether the last token or generated ID is ahead of the clock, because the clock was set back. Without the queue,
+    /// the next claim or push could repeat it.
+    pub fn is_ahead(&self, now: Millis) -> bool {
+        self.last_token / 1000 > now || self.last_id.ms > now
+    }
+
     pub fn settings(&self) -> &Settings {
         &self.settings
     }

@@ -23,6 +23,8 @@ export class Cron {
   readonly maxAttempts: number;
   /** @internal */
   readonly group: string | undefined;
+  /** @internal */
+  readonly priority: number;
   readonly #options: readonly Word[];
   readonly #calendar: Calendar;
 
@@ -35,6 +37,7 @@ export class Cron {
     this.payload = payload;
     this.queue = queue;
     this.group = group;
+    this.priority = priority ?? 0;
     if (!Number.isSafeInteger(maxAttempts) || maxAttempts < 1) {
       throw new RangeError(`maxAttempts must be 1 or more, not ${maxAttempts}`);
     }
@@ -58,10 +61,29 @@ export class Cron {
   }
 }
 
+/** The fields of a job that tell whether it is a run of a recurring job, and of which one. */
+export interface Run {
+  readonly state: string;
+  readonly attempts: number;
+  readonly maxAttempts: number;
+  readonly hasPeriod: boolean;
+  readonly dueMs: number;
+  readonly payload: Buffer;
+  readonly priority: number;
+  readonly group: string;
+}
+
 /**
- * Whether the due time of a delayed run must be changed to the next time of the cron expression. False for a retry
- * after a failure, and for a run that is due within a second.
+ * Whether a job is a run that waits for a time of a cron expression, for another second at least. Such a run has no
+ * limit of attempts, is due at a whole minute, and has never been claimed.
  */
-export function isMisplaced(cron: Cron, run: { state: string; attempts: number; dueMs: number }, nowMs: number): boolean {
-  return run.state === "delayed" && run.attempts === 0 && run.dueMs > nowMs + 1000 && run.dueMs !== cron.next(nowMs);
+export function isRun({ state, attempts, maxAttempts, hasPeriod, dueMs }: Run, nowMs: number): boolean {
+  const isWaiting = state === "delayed" && attempts === 0 && dueMs > nowMs + 1000;
+  return isWaiting && dueMs % 60_000 === 0 && maxAttempts === 0 && !hasPeriod;
+}
+
+/** Whether a waiting run has this payload, and the priority and group of `cron`. */
+export function isAsPushed(cron: Cron, run: Run, payload: string | Buffer): boolean {
+  const isSame = Buffer.from(payload).equals(run.payload) && run.priority === cron.priority;
+  return isSame && run.group === (cron.group ?? "");
 }

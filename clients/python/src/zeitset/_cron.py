@@ -168,6 +168,19 @@ class Cron:
         return args if self.group is None else (*args, "GROUP", self.group)
 
 
+    def is_as_pushed(self, run: dict[str, Any], payload: bytes) -> bool:
+        """Returns whether a waiting run has this payload, and the priority and group of this object."""
+        is_same = run["payload"] == payload and run["priority"] == self.priority
+        return is_same and (run["group"] or b"") == (self.group or "").encode()
+
+
+def is_run(job: dict[str, Any], now_ms: int, ahead_ms: int) -> bool:
+    """Returns whether a job is a run that waits for a time of a cron expression, for another second at least. Such a
+    run has no limit of attempts, is due at a whole minute, and has never been claimed."""
+    is_waiting: bool = job.get("state") == b"delayed" and job["attempts"] == 0 and job["due_ms"] > now_ms + 1000
+    return is_waiting and (job["due_ms"] + ahead_ms) % 60_000 == 0 and not job["max_attempts"] and job["every_ms"] is None
+
+
 def by_key(crons: Iterable[Cron], keys: Mapping[str, list[str]]) -> dict[tuple[str, str], Cron]:
     """Returns the recurring jobs by their key and name. `keys`: the keys of the shards of each queue."""
     found: dict[tuple[str, str], Cron] = {}

@@ -155,8 +155,7 @@ class Worker:
             raise self._fatal
 
     def _source(self, place: Place, keys: list[str]) -> Source:
-        crons = {(key, name): cron for (key, name), cron in self._crons.items() if key in keys}
-        upkeep = Upkeep(keys, crons, self._codec, self._clock)
+        upkeep = Upkeep(keys, self._crons, self._codec, self._clock)
         queues: dict[str, list[str]] = {}
         for key in keys:
             queues.setdefault(self._queue_of[key], []).append(key)

@@ -1,5 +1,9 @@
 //! Jobs that recur by a cron expression, and the chores of a pump. A pump does its chores when it connects, and then
 //! every minute: it checks whether its queues have a BACKOFF, and pushes missing recurring jobs.
+//!
+//! If the definition of a recurring job has changed, the chores also replace the run that waits, in whatever queue or
+//! shard of the worker. A run that a worker has claimed meanwhile must not be replaced, or it would run twice. So the
+//! chores first put off the run by an hour. The server refuses this for a claimed job.
 
 use super::calendar::Calendar;
 use super::link::Link;
@@ -65,6 +69,14 @@ impl Cron {
         self.group.as_deref().filter(|group| !group.is_empty()).unwrap_or(&self.name)
     }
 
+    /// Whether a waiting run has the payload, priority and group of this recurring job.
+    fn is_as_pushed(&self, run: &Run) -> bool {
+        let group = self.group.as_deref().unwrap_or_default().as_bytes();
+        run.payload == self.payload
+            && run.priority == i64::from(self.priority)
+            && run.group.as_deref().unwrap_or_default() == group
+    }
+
     /// Returns the command that pushes the next run. If the job is in the queue, the command does nothing. MAXATTEMPTS
     /// is 0 (no limit), because the worker counts the attempts.
     fn push(&self, key: &str, after_ms: i64) -> Option<Cmd> {
@@ -81,24 +93,69 @@ impl Cron {
     }
 }
 
+/// A job of which all texts may be any bytes.
+type Run = zq::Job<Vec<u8>>;
+
+/// Whether a job is a run that waits for a time of a cron expression, for another second at least. Such a run has no
+/// limit of attempts, is due at a whole minute, and has never been claimed.
+fn is_run(job: &Run, now: i64) -> bool {
+    let due = i64::try_from(job.due_ms).unwrap_or(i64::MAX);
+    let is_waiting = job.state == "delayed" && job.attempts == 0 && due > now + 1000;
+    is_waiting && due % 60_000 == 0 && job.max_attempts.unwrap_or(0) == 0 && job.every_ms.is_none()
+}
+
+const HOUR_MS: i64 = 3_600_000;
+
 fn now_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Returns the jobs of these keys and names that exist.
+async fn look<'a>(link: &Link, places: &[(&'a str, &'a str)]) -> Result<Vec<((&'a str, &'a str), Run)>, Error> {
+    let replies = link.ask(places.iter().map(|&(key, name)| zq::get(key, name).into()).collect()).await?;
+    let mut found = Vec::new();
+    for (&place, reply) in places.iter().zip(replies) {
+        found.extend(from_redis_value::<Option<Run>>(reply)?.map(|job| (place, job)));
+    }
+    Ok(found)
+}
+
+/// Postpones runs so far that no worker claims them. Returns those that were still waiting.
+async fn put_off<'a>(link: &Link, places: Vec<(&'a str, &'a str)>, now: i64) -> Result<Vec<(&'a str, &'a str)>, Error> {
+    let at = (now + HOUR_MS).unsigned_abs();
+    let commands = places.iter().map(|&(key, name)| zq::reschedule(key, name).at(at).into());
+    let mut taken = Vec::new();
+    for (&place, reply) in places.iter().zip(link.ask(commands.collect()).await?) {
+        if from_redis_value(reply)? {
+            taken.push(place);
+        }
+    }
+    Ok(taken)
 }
 
 /// The recurring jobs of a pump, and what it knows of its queues.
 #[derive(Clone, Default)]
 pub(super) struct Chores {
     pub keys: Vec<String>,
-    pub crons: HashMap<String, Vec<Cron>>,
+    crons: HashMap<String, Vec<Cron>>,
+    /// Keys, each with the name of a recurring job that has another key. An earlier program may have pushed it here.
+    strays: Vec<(String, String)>,
     with_backoff: HashSet<String>,
     /// How far the server's clock is ahead of the worker's clock.
     ahead_ms: i64,
 }
 
 impl Chores {
-    pub fn new(keys: Vec<String>, crons: HashMap<String, Vec<Cron>>) -> Self {
-        Self { keys, crons, ..Self::default() }
+    /// `crons`: all recurring jobs of the worker, by key.
+    pub fn new(keys: Vec<String>, crons: &HashMap<String, Vec<Cron>>) -> Self {
+        let names: HashSet<&str> = crons.values().flatten().map(|cron| cron.name.as_str()).collect();
+        let has = |key: &str, name: &str| crons.get(key).is_some_and(|all| all.iter().any(|cron| cron.name == name));
+        let pairs = keys.iter().flat_map(|key| names.iter().map(move |&name| (key, name)));
+        let strays =
+            pairs.filter(|(key, name)| !has(key, name)).map(|(key, name)| (key.clone(), name.into())).collect();
+        let crons = keys.iter().filter_map(|key| Some((key.clone(), crons.get(key)?.clone()))).collect();
+        Self { keys, crons, strays, ..Self::default() }
     }
 
     /// Does the chores. Returns what the pump knows now.
@@ -115,30 +172,50 @@ impl Chores {
                 self.with_backoff.insert(key.clone());
             }
         }
+        let now = now_ms() + self.ahead_ms;
+        let is_left = self.remove_strays(&link, now).await?;
+        // A run of the old place that is due now stays there. The new place gets the run after it.
+        let now = if is_left { now + 1000 } else { now };
         for (key, crons) in &self.crons {
-            self.push(&link, key, crons).await?;
+            self.push(&link, key, crons, now).await?;
         }
         Ok(self)
     }
 
-    /// Pushes the recurring jobs that the queue does not have. If the cron expression of a waiting job has changed,
-    /// moves the job to the next time of the new expression.
-    async fn push(&self, link: &Link, key: &str, crons: &[Cron]) -> Result<(), Error> {
-        let now = now_ms() + self.ahead_ms;
+    /// Removes the runs that wait in keys in which an earlier version of the program has pushed the recurring jobs.
+    /// Returns whether such a key still has a job of the same name.
+    async fn remove_strays(&self, link: &Link, now: i64) -> Result<bool, Error> {
+        let places: Vec<_> = self.strays.iter().map(|(key, name)| (key.as_str(), name.as_str())).collect();
+        let found = look(link, &places).await?;
+        let waiting = found.iter().filter(|(_, job)| is_run(job, now)).map(|(place, _)| *place).collect();
+        let taken = put_off(link, waiting, now).await?;
+        link.ask(taken.iter().map(|&(key, name)| zq::cancel(key, name).into()).collect()).await?;
+        Ok(taken.len() < found.len())
+    }
+
+    /// Pushes the recurring jobs that the queue does not have. Changes those that wait and have another definition.
+    async fn push(&self, link: &Link, key: &str, crons: &[Cron], now: i64) -> Result<(), Error> {
         link.ask(crons.iter().filter_map(|cron| cron.push(key, now)).collect()).await?;
-        let replies = link.ask(crons.iter().map(|cron| zq::get(key, &cron.name).into()).collect()).await?;
-        let mut moves = Vec::new();
-        for (cron, reply) in crons.iter().zip(replies) {
-            let (Some(job), Some(next)) = (from_redis_value::<Option<zq::Job<Vec<u8>>>>(reply)?, cron.next(now)) else {
+        let places: Vec<_> = crons.iter().map(|cron| (key, cron.name.as_str())).collect();
+        let (mut moves, mut outdated) = (Vec::new(), Vec::new());
+        for ((_, name), job) in look(link, &places).await? {
+            let cron = crons.iter().find(|cron| cron.name == name);
+            let Some((cron, next)) = cron.and_then(|cron| Some((cron, cron.next(now)?))) else { continue };
+            // A job that is due now, or that waits for another attempt after a failure, stays as it is.
+            if !is_run(&job, now) {
                 continue;
-            };
-            // Not a retry after a failure, and not a run that is due within a second.
-            let due = i64::try_from(job.due_ms).unwrap_or(i64::MAX);
-            if job.state == "delayed" && job.attempts == 0 && due > now + 1000 && due != next {
-                moves.push(zq::reschedule(key, &cron.name).at(next.unsigned_abs()).into());
+            }
+            if !cron.is_as_pushed(&job) {
+                outdated.push((key, name));
+            } else if job.due_ms != next.unsigned_abs() {
+                moves.push(zq::reschedule(key, name).at(next.unsigned_abs()).into());
             }
         }
-        link.ask(moves).await.map(drop)
+        link.ask(moves).await?;
+        let taken = put_off(link, outdated, now).await?;
+        let replaced = crons.iter().filter(|cron| taken.iter().any(|(_, name)| *name == cron.name));
+        let pushes = replaced.filter_map(|cron| cron.push(key, now)).map(|mut push| push.arg("REPLACE").take());
+        link.ask(pushes.collect()).await.map(drop)
     }
 
     pub fn has_backoff(&self, key: &str) -> bool {

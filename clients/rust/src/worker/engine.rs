@@ -222,8 +222,7 @@ fn pumps(place: &Place, options: &Options, names: &[&str], keys: &[Vec<String>])
     let pump = |queues: Vec<Weighted>| {
         let (weights, queues): (Vec<_>, Vec<_>) = queues.into_iter().unzip();
         let keys = queues.concat();
-        let crons = crons.iter().filter(|(key, _)| keys.contains(key)).map(|(key, crons)| (key.clone(), crons.clone()));
-        let chores = Chores::new(keys.clone(), crons.collect());
+        let chores = Chores::new(keys.clone(), &crons);
         Pump::new(queues, weights.into_iter().collect(), chores)
     };
     Ok(slots.into_values().map(pump).collect())

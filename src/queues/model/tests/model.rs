@@ -713,6 +713,12 @@ impl Model {
         { moments }.find(|&t| self.claimable(t) > 0)
     }
 
+    /// Whether a queue that was just created would differ only in its counters.
+    pub fn is_unused(&self) -> bool {
+        let (units, of_groups) = (self.units.is_empty(), self.group_units.is_empty());
+        self.jobs.is_empty() && units && of_groups && self.settings == Settings::default()
+    }
+
     /// Returns when the upkeep must act next. `announced`: the upkeep has sent `zq.dead` for all jobs that became dead
     /// letters until this time.
     pub fn next_upkeep(&self, now: u64, announced: u64) -> Option<u64> {

@@ -317,6 +317,147 @@ fn again_and_maxlen() {
     assert!(pair.primary.push(2, &push).is_err(), "a push that waits counts as a job");
 }
 
+/// Declares the job `x`, every 100. `due` is its AT.
+fn declare(pair: &mut Pair, now: u64, due: u64, more: impl FnOnce(&mut Push<'_>)) {
+    let mut push = Push { payload: b"declared", id: Some(b"x"), due, every: Some(100), ..Push::default() };
+    more(&mut push);
+    assert!(pair.declare(now, true, &push));
+}
+
+#[test]
+fn declare_and_delay() {
+    let mut pair = Pair::new();
+    declare(&mut pair, 1, 70, |_| {});
+    declare(&mut pair, 2, 90, |p| p.payload = b"other");
+    assert_eq!(due(&pair, 2, "x"), 70);
+    declare(&mut pair, 3, 90, |p| p.every = Some(50));
+    assert_eq!(due(&pair, 3, "x"), 90);
+}
+
+#[test]
+fn declare_and_priority() {
+    let mut pair = Pair::new();
+    declare(&mut pair, 1, 1, |_| {});
+    pair.job(1, "other", 1);
+    declare(&mut pair, 2, 1, |p| p.priority = 1);
+    assert_eq!(all(&mut pair, 3), ["other", "x"]);
+}
+
+#[test]
+fn declare_and_maxattempts() {
+    let mut pair = Pair::new();
+    declare(&mut pair, 1, 1, |_| {});
+    for attempt in 1..=2 {
+        let token = pair.take(attempt, 50, "x");
+        pair.nack(attempt, "x", token, Nack::Default);
+    }
+    declare(&mut pair, 5, 1, |p| p.max_attempts = Some(2));
+    let token = pair.take(6, 50, "x");
+    pair.nack(7, "x", token, Nack::Default);
+    assert_eq!((pair.state(7, "x"), due(&pair, 7, "x")), (Some(State::Delayed), 101), "it was the last one");
+}
+
+#[test]
+fn declare_and_every() {
+    let mut pair = Pair::new();
+    pair.job(1, "x", 10);
+    declare(&mut pair, 20, 10, |p| p.every = Some(30));
+    let token = pair.take(20, 50, "x");
+    declare(&mut pair, 21, 10, |p| p.every = Some(40));
+    assert!(pair.ack(22, "x", token));
+    assert_eq!(due(&pair, 22, "x"), 50);
+}
+
+#[test]
+fn declare_and_group() {
+    let mut pair = Pair::new();
+    declare(&mut pair, 1, 1, |p| p.group = b"a");
+    declare(&mut pair, 2, 1, |p| p.group = b"b");
+    assert_eq!(group(&pair, "x"), b"b");
+    let token = pair.take(2, 50, "x");
+    declare(&mut pair, 3, 1, |p| p.group = b"c");
+    assert_eq!(group(&pair, "x"), b"b");
+    assert!(pair.ack(4, "x", token));
+    assert_eq!(group(&pair, "x"), b"c");
+}
+
+#[test]
+fn declare_and_ttl() {
+    let mut pair = Pair::new();
+    declare(&mut pair, 1, 40, |_| {});
+    declare(&mut pair, 2, 70, |p| p.ttl = Some(10));
+    assert_eq!(pair.expires(2, "x"), Some(50));
+    declare(&mut pair, 3, 70, |_| {});
+    assert_eq!(pair.primary.get(3, b"x").unwrap().ttl, None);
+}
+
+#[test]
+fn declare_and_replace() {
+    let mut pair = Pair::new();
+    declare(&mut pair, 1, 1, |_| {});
+    pair.take(1, 50, "x");
+    declare(&mut pair, 2, 1, |p| p.payload = b"waits");
+    pair.job_with(3, "x", 3, |p| p.replace = true);
+    let token = pair.take(3, 50, "x");
+    assert!(pair.ack(4, "x", token));
+    assert!(pair.primary.is_empty());
+}
+
+#[test]
+fn declare_and_again() {
+    for is_declared_last in [true, false] {
+        let mut pair = Pair::new();
+        declare(&mut pair, 1, 1, |_| {});
+        let token = pair.take(1, 50, "x");
+        let payload = |pair: &Pair| pair.primary.get(9, b"x").unwrap().payload.to_vec();
+        for nth in 0..2 {
+            if (nth == 1) == is_declared_last {
+                declare(&mut pair, 2, 1, |p| p.payload = b"new");
+            } else {
+                again(&mut pair, 2, "x", |_| {});
+            }
+        }
+        assert!(pair.ack(3, "x", token));
+        assert_eq!(payload(&pair), if is_declared_last { b"new".to_vec() } else { b"again".to_vec() });
+        assert_eq!((pair.primary.len(), due(&pair, 3, "x")), (1, 101));
+    }
+}
+
+#[test]
+fn declare_and_hold() {
+    let mut pair = Pair::new();
+    declare(&mut pair, 1, 1, |p| p.group = b"a");
+    pair.job_with(1, "other", 9, |p| p.group = b"a");
+    let token = pair.take(1, 50, "x");
+    declare(&mut pair, 2, 1, |p| p.group = b"b");
+    let group = pair.primary.group_of(b"x");
+    assert_eq!(pair.nack(3, "x", token, Nack::Default), Some(Some(3)));
+    let effect = pair.primary.hold_longer(3, &group, 50);
+    assert!(pair.replica.apply(&effect.unwrap()));
+    assert_eq!((held(&pair, 3, "a"), held(&pair, 3, "b")), (Some(50), None));
+}
+
+#[test]
+fn declare_and_ordered() {
+    let mut pair = Pair::configured(|s| s.ordered = true);
+    declare(&mut pair, 1, 1, |p| p.group = b"a");
+    pair.job_with(2, "later", 2, |p| p.group = b"a");
+    declare(&mut pair, 3, 1, |p| (p.group, p.payload) = (b"a", b"new"));
+    pair.take(4, 50, "x");
+}
+
+#[test]
+fn declare_and_maxlen() {
+    let mut pair = Pair::configured(|s| s.maxlen = 1);
+    declare(&mut pair, 1, 1, |_| {});
+    declare(&mut pair, 2, 1, |p| p.priority = 2);
+    let token = pair.take(2, 50, "x");
+    declare(&mut pair, 3, 1, |p| p.priority = 3);
+    assert!(pair.ack(4, "x", token));
+    let other = Push { id: Some(b"y"), every: Some(1), ..Push::default() };
+    assert!(pair.primary.declare(5, &other, true).is_err());
+}
+
 #[test]
 fn hold_and_ordered() {
     let mut pair = Pair::configured(|s| s.ordered = true);

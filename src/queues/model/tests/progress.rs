@@ -94,6 +94,27 @@ fn progress_ends_with_its_job_and_with_an_occurrence() {
 }
 
 #[test]
+fn progress_ends_with_a_job_whose_ttl_ends_but_not_with_an_occurrence() {
+    let expiring = |every| at_work(|push| (push.every, push.ttl) = (every, Some(30)));
+    let (mut pair, token) = expiring(None);
+    assert!(pair.progress(45, "j", token, "after the TTL"), "the job is being worked on");
+    pair.keep_up(45);
+    assert_eq!(progress(&pair.primary, "j").0, "after the TTL");
+    pair.keep_up(50);
+    assert!(pair.primary.is_empty() && !pair.progress(55, "j", token, "too late"));
+    pair.job(60, "j", 60);
+    assert_eq!(progress(&pair.primary, "j"), (String::new(), 0), "another job");
+    // As after the last attempt of an occurrence, only ACK ends the progress of a recurring job.
+    let (mut pair, token) = expiring(Some(100));
+    pair.nack(30, "j", token, Nack::At(60));
+    pair.keep_up(40);
+    assert_eq!((pair.primary.get(40, b"j").unwrap().time, progress(&pair.primary, "j").0), (110, "40 %".to_owned()));
+    let token = pair.take(110, 130, "j");
+    assert!(pair.ack(115, "j", token));
+    assert_eq!(progress(&pair.primary, "j"), (String::new(), 0));
+}
+
+#[test]
 fn an_occurrence_out_of_attempts_keeps_its_error_and_progress() {
     let (mut pair, token) = at_work(|push| (push.every, push.max_attempts) = (Some(100), Some(1)));
     let options = NackOptions { error: b"broken", ..NackOptions::default() };

@@ -506,6 +506,7 @@ impl Run {
         } else {
             assert_eq!(next, expected);
         }
+        assert_eq!(queue.is_unused(), model.is_unused());
         for announced in [0, now.saturating_sub(20), now] {
             assert_eq!(queue.next_upkeep(now, announced), model.next_upkeep(now, announced));
         }
