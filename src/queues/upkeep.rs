@@ -1,6 +1,7 @@
 //! Background work for queues that no command changes. The upkeep drops dead letters (DEADLEN, DEADTTL) and expired
 //! jobs (TTL). It replaces dead letters with the pushes that wait behind them (AGAIN), and removes groups without jobs.
-//! It deletes queues that have been unused for an hour. It sends the event `zq.dead` for jobs that became dead letters because their leases expired.
+//! It deletes queues that have been unused for an hour. It sends the event `zq.dead` for jobs that became dead letters
+//! because their leases expired.
 //!
 //! Each queue computes when its next check is useful ([`Queue::next_upkeep`](crate::queues::model::Queue::next_upkeep)).
 //! [`names`] has the planned time of the check. A command may bring this time forward, but never postpones it, so a

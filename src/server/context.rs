@@ -75,20 +75,21 @@ pub fn now() -> Millis {
     u64::try_from(now).unwrap_or(0)
 }
 
+fn clock(id: libc::clockid_t) -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: every system has the clocks that the callers name, and the function may write to the structure.
+    unsafe { libc::clock_gettime(id, &raw mut time) };
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
 /// Returns the CPU time that the calling thread has used so far.
 pub fn cpu_time() -> Duration {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: every system has this clock, and the module may write to the structure.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
+    clock(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
 /// Returns the monotonic clock in ms, which no correction of the wall clock moves.
 pub fn monotonic() -> Millis {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: as above.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0)).as_millis() as Millis
+    clock(libc::CLOCK_MONOTONIC).as_millis() as Millis
 }
 
 /// Returns the wall clock in nanoseconds. The module API has no such function.
