@@ -25,8 +25,8 @@ impl Report<'_> {
     pub fn text(&self, with_pictures: bool) -> String {
         let picture = |slug: &str| if with_pictures { format!("![]({slug}.svg)\n\n") } else { String::new() };
         let mut text = format!(
-            "# Commands against their rivals\n\n`make bench` measured these figures ({}). {} The time of a call is the \
-             time in its median round. A ratio is the median of the ratios of all rounds. Compare ratios, not times: \
+            "# Commands against their rivals\n\n`make bench` measured these figures ({}). {} The table has the time \
+             of a call in the median round. A ratio is the median of the ratios of all rounds. Compare ratios, not times: \
              times depend on the machine.\n",
             self.server, self.size
         );

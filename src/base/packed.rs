@@ -3,8 +3,8 @@
 //! | | |
 //! |---|---|
 //! | a byte | the format: 1 |
-//! | a header | what all effects share, by the family |
-//! | for each effect | a byte: which effect; a number: the length of the rest; the rest |
+//! | a header | what all effects have in common; queues and boards have different headers |
+//! | for each effect | a byte that names the effect, a number (the length of what follows), and the effect's values |
 //!
 //! A number is a varint: LEB128 in as few bytes as possible. A signed number is a zigzag varint. A byte string has its
 //! length before it. The length of an effect shows where the next one begins, so a reader can tell which effect is

@@ -227,7 +227,7 @@ fn read<'a>(code: u8, from: &mut Unpacker<'a>) -> Result<BoardChange<'a>, Decode
     })
 }
 
-/// Reads members with values of these kinds, at least one, to the end of the effect.
+/// Reads one or more members, up to the end of the effect. Each member has a value for each dimension.
 fn read_members<'a>(dimensions: u64, floats: u64, from: &mut Unpacker<'a>) -> Result<Members<'a>, DecodeError> {
     if !(1..=64).contains(&dimensions) || u128::from(floats) >> dimensions != 0 {
         return Err(DecodeError::Invalid("impossible dimensions"));

@@ -84,8 +84,9 @@ impl KeyHandle {
 
     /// Returns the time at which the key expires, in Unix ms. `None` if the key has no TTL.
     ///
-    /// A key that is open for writing must exist, because Redis 8.6 would crash otherwise. So a [`Key`] has no such
-    /// method: [`Text`](super::text::Text) and [`SortedSet`](super::zset::SortedSet) know whether they exist.
+    /// If the key is open for writing, it must exist: Redis 8.6 crashes otherwise. So only
+    /// [`Text`](super::text::Text) and [`SortedSet`](super::zset::SortedSet), which know whether they exist, offer this
+    /// function to commands.
     pub fn expires_at(&self) -> Option<Millis> {
         let key = self.key?;
         // SAFETY: the handle is open.

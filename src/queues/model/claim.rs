@@ -33,17 +33,16 @@ impl Queue {
     /// previous one plus one. So tokens grow as long as the queue keeps its state.
     ///
     /// A crash, a failover, a RESTORE of an older value or a DEL can lose the last tokens. The next claim can repeat a
-    /// lost token only if this token is ahead of the clock. If a claim takes more than one microsecond per job, its
-    /// tokens are behind the clock when it ends. Measured: 3 us for one job, and 1.5 us per job for 100,000 jobs
-    /// (release build on Redis 7.0.15, two busy cores). A faster server may need less than one microsecond per job.
-    /// With 0.75 us per job, a claim of 100,000 jobs takes 75 ms, and its last token is 25 ms ahead of the clock. But a
-    /// restart or a failover takes longer than 25 ms.
+    /// lost token only if this token is ahead of the clock. A claim that takes more than one microsecond per job leaves
+    /// no such token. Measured: 3 us for one job, and 1.5 us per job for 100,000 jobs (release build on Redis 7.0.15, two
+    /// busy cores). On a faster server, with 0.75 us per job, a claim of 100,000 jobs would take 75 ms, and its last
+    /// token would be 25 ms ahead of the clock. A restart or a failover takes longer than that, so it repeats no token.
     ///
     /// A token can occur twice in three cases:
     ///
     /// - a RESTORE of an older value, or a DEL, right after a claim of very many jobs,
     /// - the queue loses state, and the clock is set back,
-    /// - a failover to a server whose clock is behind by more than the failover took.
+    /// - a failover to a server whose clock is so far behind that it has not yet reached the last token.
     pub fn claim<'a>(
         &'a mut self,
         clock: Micros,

@@ -279,7 +279,8 @@ fn write_push(push: &NewJob<'_>, to: &mut impl Writer) {
     }
 }
 
-/// Reads the push that waits behind the job `id`, and passes it to `restore`, which returns whether it fits.
+/// Reads the push that waits behind the job `id`, and passes this push to `restore`. `restore` returns whether such a
+/// push can wait behind this job.
 fn read_push<R: Reader>(
     id: &[u8],
     from: &mut R,

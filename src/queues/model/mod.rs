@@ -208,8 +208,8 @@ impl Queue {
             && self.settings == Settings::default()
     }
 
-    /// Whether the last token or generated ID is ahead of the clock, because the clock was set back. Without the queue,
-    /// the next claim or push could repeat it.
+    /// Whether the last token or generated ID is ahead of the clock, because the clock was set back. If such a queue
+    /// were deleted, the next claim or push could repeat that token or ID.
     pub fn is_ahead(&self, now: Millis) -> bool {
         self.last_token / 1000 > now || self.last_id.ms > now
     }

@@ -305,7 +305,7 @@ struct Ranked<'a> {
 }
 
 impl Ord for Ranked<'_> {
-    /// The greatest piece of a heap comes first, so the lowest rank is the greatest.
+    /// Reversed, because a [`BinaryHeap`] returns its greatest element first, and the lowest rank must come first.
     fn cmp(&self, other: &Self) -> Ordering {
         other.rank.cmp(&self.rank)
     }

@@ -107,7 +107,7 @@ pub enum Turn {
     /// The key has no job, or the server must not serve the clients of this key now. The client goes on to its next
     /// key.
     GoOn,
-    /// The key may have a job for this client. The caller checks the queue for the client, and calls
+    /// The key may have a job for this client. The caller looks whether it has one, and calls
     /// [`checked`](Waiting::checked).
     Check,
     /// The key has woken an earlier client. The caller must call [`wait_behind`](Waiting::wait_behind), so that this

@@ -10,7 +10,7 @@ use crate::server::key::Reading;
 use crate::server::{Context, OwnedStr, Str};
 use crate::sets::ExpiringSet;
 
-/// Up to this many members, skipping them is cheaper than finding a rank.
+/// To pass over up to this number of members takes less time than to find a rank.
 const FEW: usize = 256;
 
 pub const SPEC: Spec = Spec {

@@ -144,8 +144,8 @@ impl Queue {
         best.or(head).map_or(NIL, |(_, slot)| slot)
     }
 
-    /// Whether a claim gets a job of the group at `now`, if its [`Times`] allow it. O(1) if no job of the group has a
-    /// TTL.
+    /// Whether the [`Times`] of the group allow a claim at `now`, and this claim gets a job. O(1) if no job of the group
+    /// has a TTL.
     pub(super) fn is_open(&self, groups: &Groups, group: u32, now: Millis) -> bool {
         let roots = groups.roots_of(group, &self.roots);
         groups.table[group].times.may_be_open(now) && (!roots.have_ttl() || self.best_of_group(roots, now) != NIL)
