@@ -27,7 +27,8 @@ mod sets;
 use server::events::Listeners;
 use server::info::Info;
 use server::module::{self, Module};
-use server::{Context, Str, command, data_type, setting};
+use server::register::{register, set_options};
+use server::{Context, Str, data_type, setting};
 use std::ffi::CStr;
 
 // Unit tests run without a server, so they cannot use its allocator.
@@ -66,12 +67,12 @@ fn load(ctx: &mut Context, arguments: &[Str<'_>]) -> Result<(), String> {
     server::slots::find_out_product(ctx);
     server::log_panics();
     setting::register(ctx, &config::FLAGS, &config::NUMBERS)?;
-    command::set_options(ctx);
+    set_options(ctx);
     let refused = |name: &CStr| format!("the server refused the command {}", name.to_string_lossy());
-    command::register(ctx, sets::commands::COMMANDS, Some("sortedset")).map_err(refused)?;
-    command::register(ctx, limits::commands::COMMANDS, Some("string")).map_err(refused)?;
+    register(ctx, sets::commands::COMMANDS, Some("sortedset")).map_err(refused)?;
+    register(ctx, limits::commands::COMMANDS, Some("string")).map_err(refused)?;
     if is_cell {
-        command::register(ctx, limits::commands::CELL, Some("string"))
+        register(ctx, limits::commands::CELL, Some("string"))
             .map_err(|_| "the server refused the command CL.THROTTLE; unload redis-cell or omit 'cell'")?;
     }
     if !is_plain {
@@ -82,8 +83,8 @@ fn load(ctx: &mut Context, arguments: &[Str<'_>]) -> Result<(), String> {
             (boards::commands::COMMANDS, boards::commands::EFFECTS),
             (queues::commands::COMMANDS, queues::commands::EFFECTS),
         ] {
-            command::register(ctx, commands, None).map_err(refused)?;
-            command::register(ctx, effects, Some("admin dangerous")).map_err(refused)?;
+            register(ctx, commands, None).map_err(refused)?;
+            register(ctx, effects, Some("admin dangerous")).map_err(refused)?;
         }
     }
     server::info::register::<Section>(ctx);

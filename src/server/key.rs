@@ -37,7 +37,7 @@ impl Mode for Reading {
 }
 
 /// A key open in this mode can be read and changed. The module, not the server, signals the change to WATCH and
-/// client-side caching ([`super::command::set_options`]).
+/// client-side caching ([`super::register::set_options`]).
 pub enum Writing {}
 
 impl Mode for Writing {

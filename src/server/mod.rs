@@ -33,6 +33,7 @@ pub mod module;
 pub mod native;
 #[cfg(any(refused = "types", refused = "borrows"))]
 mod refused;
+pub mod register;
 pub mod reply;
 pub mod scan;
 pub mod setting;
