@@ -87,7 +87,7 @@ impl<'k, M: Mode> ExpiringSet<'k, M> {
         u64::from(self.sign == Sign::Tag)
     }
 
-    /// Returns a member, expired or live, by its rank. Ranks are counted from the first member behind the tag's place.
+    /// Returns a member, expired or live, by its rank. The first member after the tag has the rank 0.
     pub fn at(&mut self, rank: u64) -> Option<Element> {
         let place = usize::try_from(self.tags() + rank).ok()?;
         self.set.range(f64::NEG_INFINITY, f64::INFINITY).skip_first(place).next()

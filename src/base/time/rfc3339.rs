@@ -5,7 +5,7 @@
 
 use super::{Millis, digits, fraction_of, split_fraction};
 
-/// Parses a date. Rounds fractions up to a millisecond. Returns `None` if the text is not an RFC 3339 date with a time
+/// Parses a date. Rounds up to a whole millisecond. Returns `None` if the text is not an RFC 3339 date with a time
 /// zone, or is before 1970. Also returns `None` for a leap second (`:60`), because Unix time has none.
 pub fn parse(text: &[u8]) -> Option<Millis> {
     let (clock, rest) = text.split_at_checked(b"2026-12-24T18:00:00".len())?;

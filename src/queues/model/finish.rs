@@ -48,8 +48,8 @@ impl Queue {
         self.decide(slot, at, id, JobChange::Ack { next_due: self.next_occurrence(slot, at) })
     }
 
-    /// Stores how far a job has come, at most [`MAX_PROGRESS`](super::record::MAX_PROGRESS) bytes. An empty text removes
-    /// what is stored. Returns `None` if the token is not valid, and `Some(None)` if nothing changes. O(log n).
+    /// Stores a text on how far a job has come: at most [`MAX_PROGRESS`](super::record::MAX_PROGRESS) bytes. An empty
+    /// text removes what is stored. Returns `None` if the token is not valid, and `Some(None)` if nothing changes. O(log n).
     pub fn progress<'a>(
         &mut self,
         now: Millis,

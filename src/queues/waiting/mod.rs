@@ -39,7 +39,7 @@ struct Waiters {
 pub struct WaitingStats {
     pub clients: u64,
     pub served: u64,
-    /// How often queues were checked for waiting clients.
+    /// How often this module has looked into a queue for a job for a waiting client.
     pub checks: u64,
 }
 
