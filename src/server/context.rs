@@ -75,21 +75,18 @@ pub fn now() -> Millis {
     u64::try_from(now).unwrap_or(0)
 }
 
-fn clock(id: libc::clockid_t) -> Duration {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: every system has the clocks that the callers name, and the function may write to the structure.
-    unsafe { libc::clock_gettime(id, &raw mut time) };
-    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
+/// Returns the server's monotonic clock in ms, which no correction of the wall clock moves.
+pub fn monotonic() -> Millis {
+    // SAFETY: takes no arguments.
+    unsafe { api!(RedisModule_MonotonicMicroseconds()) / 1000 }
 }
 
 /// Returns the CPU time that the calling thread has used so far.
 pub fn cpu_time() -> Duration {
-    clock(libc::CLOCK_THREAD_CPUTIME_ID)
-}
-
-/// Returns the monotonic clock in ms, which no correction of the wall clock moves.
-pub fn monotonic() -> Millis {
-    clock(libc::CLOCK_MONOTONIC).as_millis() as Millis
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: every system has this clock, and the module may write to the structure.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 /// Returns the wall clock in nanoseconds. The module API has no such function.
