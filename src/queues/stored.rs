@@ -80,9 +80,9 @@ impl Upkeep {
     }
 }
 
-/// Whether the queue has been unused for so long that the upkeep deletes it. Must be called by each check.
-/// `is_waited_for`: clients wait for jobs of the queue.
-pub(super) fn is_left_over(stored: &QueueValue, is_waited_for: bool, now: Millis) -> bool {
+/// Notes at a check whether the queue is in use. Returns whether the queue has been unused for so long that the upkeep
+/// deletes it. `is_waited_for`: clients wait for jobs of the queue.
+pub(super) fn check_use(stored: &QueueValue, is_waited_for: bool, now: Millis) -> bool {
     let since = &stored.upkeep.unused_since;
     if !stored.queue.is_unused() || is_waited_for || stored.queue.is_ahead(now) {
         since.store(NEVER, Relaxed);

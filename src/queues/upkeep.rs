@@ -104,7 +104,7 @@ fn process_queue(ctx: &mut Context, name: Str<'_>, now: Millis) -> usize {
         let announced = stored.upkeep.announced.load(Relaxed);
         let has_new_dead_letters = stored.queue.new_dead_letters(announced, now) > 0;
         let new_dead_letters = stored.queue.new_dead_letters(announced.max(COUNTED_FROM.load(Relaxed)), now);
-        let is_left_over = stored::is_left_over(stored, is_waited_for, now);
+        let is_left_over = stored::check_use(stored, is_waited_for, now);
         (has_new_dead_letters, new_dead_letters, stored.queue.needs_upkeep(now), is_left_over)
     });
     let Some((has_new_dead_letters, new_dead_letters, needs_upkeep, is_left_over)) = due else {

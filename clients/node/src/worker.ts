@@ -310,8 +310,8 @@ export class Worker<T = any> extends EventEmitter<WorkerEvents<T>> {
    * `ASK_AGAIN_MS` have passed since its last claim.
    *
    * In the second round, all drained pumps share the slots that are left, and claim with BLOCK. With `burst`, no pump
-   * claims with BLOCK. A claim with BLOCK is for at least one job. So these claims together may return more jobs than there are
-   * free slots.
+   * claims with BLOCK. A claim with BLOCK is for at least one job. So these claims together may return more jobs than
+   * there are free slots.
    */
   #share(): void {
     const isWorking = this.#phase === "working";

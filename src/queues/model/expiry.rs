@@ -159,8 +159,7 @@ impl Queue {
         if let Some(slot) = self.slot_of(id).filter(|&slot| self.is_expired(slot, at)) {
             // A job with EVERY stays in the queue, and a push that waits behind the job takes its place. So a push of its
             // ID then adds no job.
-            let would_grow =
-                self.jobs[slot].recurrence().is_none() && !self.has_follower(slot) && !self.has_declaration(slot);
+            let would_grow = self.jobs[slot].recurrence().is_none() && !self.has_push_behind(slot);
             if would_grow && self.is_overfull(at) || !self.has_push_numbers() {
                 return Err(Full);
             }

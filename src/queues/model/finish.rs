@@ -49,7 +49,8 @@ impl Queue {
     }
 
     /// Stores a text on how far a job has come: at most [`MAX_PROGRESS`](super::record::MAX_PROGRESS) bytes. An empty
-    /// text removes what is stored. Returns `None` if the token is not valid, and `Some(None)` if nothing changes. O(log n).
+    /// text removes what is stored. Returns `None` if the token is not valid, and `Some(None)` if nothing changes.
+    /// O(log n).
     pub fn progress<'a>(
         &mut self,
         now: Millis,

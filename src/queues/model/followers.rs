@@ -39,6 +39,11 @@ impl Queue {
         self.followers.contains_key(&self.jobs[slot].node.seq)
     }
 
+    /// Whether a push waits behind the job: one with AGAIN, or a declaration.
+    pub(super) fn has_push_behind(&self, slot: u32) -> bool {
+        self.has_follower(slot) || self.has_declaration(slot)
+    }
+
     /// Restores the push that waits behind the job with the same ID. Returns false, and does nothing, if there is no
     /// such job or no push can wait behind it.
     pub(super) fn restore_follower(&mut self, new: &NewJob<'_>) -> bool {

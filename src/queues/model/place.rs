@@ -1,4 +1,4 @@
-//! The place of a job: its slot, its entries in the index, the trees and its group. All changes of a job end here.
+//! The place of a job: its slot, and its entries in the index, in the trees and in its group.
 
 use super::groups::root_mut;
 use super::job::Job;
@@ -24,7 +24,7 @@ impl Queue {
         let slot = self.jobs.push(job);
         self.index.insert(self.hash_of(slot), slot);
         self.join_group(slot, group);
-        // The times of an ORDERED group depend on the extras, so they come first.
+        // The times of an ORDERED group, which `put` updates, depend on the extras.
         if !extras.is_nothing() {
             self.edit_extras(slot, |owned| owned.set(extras));
         }

@@ -51,7 +51,7 @@ impl Queue {
         }
         let grows = same.is_none_or(|slot| match self.state_of(slot, now) {
             State::Ready | State::Delayed => false,
-            State::Claimed => push.again && !self.has_follower(slot) && !self.has_declaration(slot),
+            State::Claimed => push.again && !self.has_push_behind(slot),
             State::Dead => !self.has_follower(slot),
         });
         if !self.has_push_numbers() || grows && (self.room(now) == 0 || !self.has_room()) {

@@ -30,7 +30,7 @@ impl Queue {
     ) {
         match same.filter(|_| again).map(|slot| (slot, self.state_of(slot, at))) {
             Some((slot, State::Claimed)) => {
-                if self.has_follower(slot) || self.has_declaration(slot) {
+                if self.has_push_behind(slot) {
                     self.count_replaced_push();
                 }
                 return self.push_behind(slot, new);
@@ -139,11 +139,11 @@ impl Queue {
                 self.give_back(slot, at, is_free, error);
                 self.end_token(slot);
                 self.put(slot, TreeId::Dead, at);
-                if self.has_follower(slot) || self.has_declaration(slot) {
+                if self.has_push_behind(slot) {
                     self.change_job(slot, at, JobChange::Follow);
                 }
             }
-            JobChange::Follow if state == State::Dead && (self.has_follower(slot) || self.has_declaration(slot)) => {
+            JobChange::Follow if state == State::Dead && self.has_push_behind(slot) => {
                 tick(&mut self.counters.replaced);
                 self.leave(slot, at);
             }

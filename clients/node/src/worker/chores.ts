@@ -41,14 +41,13 @@ export class Chores {
     /** A clock for tests, which is ahead of the server's clock by `aheadMs`. */
     private readonly clock: { readonly aheadMs: number },
   ) {
-    for (const [key, cron] of crons) {
+    for (const [key, cron] of crons.filter(([key]) => keys.includes(key))) {
       const names = this.#crons.get(key) ?? new Map<string, Cron>();
       if (names.has(cron.name)) throw new RangeError(`${cron.name} is there twice`);
       this.#crons.set(key, names.set(cron.name, cron));
     }
     const places = keys.flatMap((key) => [...new Set(crons.map(([, { name }]) => name))].map((name) => ({ key, name })));
     this.#strays = places.filter(({ key, name }) => !this.#crons.get(key)?.has(name));
-    for (const key of [...this.#crons.keys()]) if (!keys.includes(key)) this.#crons.delete(key);
   }
 
   async run(link: Link): Promise<void> {

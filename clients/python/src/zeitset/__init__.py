@@ -17,8 +17,7 @@ from ._boards import BoardCalls, Entry
 from ._call import Call
 from ._codec import Undecodable
 from ._cron import Cron
-from ._deciding import Decider, Steps
-from ._deciding import check_all as _check_all, check_or_block
+from ._deciding import Decider, Steps, check_with
 from ._job import Event, Job
 from ._limits import Algorithm, Check, Checks, LimiterCalls, OnError, Policy
 from ._patience import once, patient
@@ -167,7 +166,6 @@ class Limiter(Bound[LimiterCalls]):
             _limiters.discard(self)
 
 
-
 def check_all(
     *parts: tuple[Limiter, str] | tuple[Limiter, str, int], force: bool = False, block: Limiter | None = None
 ) -> Checks:
@@ -176,10 +174,8 @@ def check_all(
     `block`, such as `Limiter(r, "blocked", "1/10m")`: if a limit denies, the key of the first limit stays blocked for the
     window of this limiter. The last check of the result is that of `block`.
     """
-    if block is not None and force:
-        raise ValueError("a forced call blocks nobody")
     asked = [(part[0]._decider, *part[1:]) for part in parts]
-    found = _check_all(asked, force=force) if block is None else check_or_block(asked, block._decider)
+    found = check_with(asked, force, None if block is None else block._decider)
     return drive(parts[0][0]._client, found)
 
 

@@ -167,7 +167,6 @@ class Cron:
             args += ("PRIORITY", self.priority)
         return args if self.group is None else (*args, "GROUP", self.group)
 
-
     def is_as_pushed(self, run: dict[str, Any], payload: bytes) -> bool:
         """Returns whether a waiting run has this payload, and the priority and group of this object."""
         is_same = run["payload"] == payload and run["priority"] == self.priority

@@ -193,7 +193,16 @@ def check_all(parts: Sequence[Part], force: bool) -> Steps[Checks]:
     return checks
 
 
-def check_or_block(parts: Sequence[Part], block: Decider) -> Steps[Checks]:
+def check_with(parts: Sequence[Part], force: bool, block: Decider | None) -> Steps[Checks]:
+    """The steps of `zeitset.check_all`."""
+    if block is None:
+        return check_all(parts, force)
+    if force:
+        raise ValueError("a forced call blocks nobody")
+    return _check_or_block(parts, block)
+
+
+def _check_or_block(parts: Sequence[Part], block: Decider) -> Steps[Checks]:
     """Like `check_all`, and blocks a client that a limit denies, for the window of `block`. The last check of the result
     is that of the block. It has the key of the first limit."""
     key = parts[0][1]
