@@ -85,17 +85,26 @@ impl Browser {
         let head = format!("{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nConnection: close\r\n", self.port);
         let head = format!("{head}Content-Type: application/json\r\nContent-Length: {}\r\n\r\n", body.len());
         socket.write_all(format!("{head}{body}").as_bytes()).expect("chromedriver reads");
-        let mut answer = Vec::new();
-        // ChromeDriver may leave the connection open, so Content-Length tells where the response ends.
-        let mut buffer = [0; 65536];
+        // ChromeDriver may leave the connection open, so Content-Length tells where the response ends. The functions
+        // below read again after EINTR, which a socket with a timeout returns if the process was stopped and continued.
+        let mut socket = BufReader::new(socket);
+        let mut length = None;
         loop {
-            let read = socket.read(&mut buffer).expect("chromedriver answers");
-            answer.extend_from_slice(&buffer[..read]);
-            if let Some(body) = whole_body(&answer, read == 0) {
-                let json: Value = serde_json::from_slice(body).expect("JSON");
-                return json["value"].clone();
+            let mut line = String::new();
+            assert!(
+                socket.read_line(&mut line).expect("chromedriver answers") > 0,
+                "the response has no end of its head"
+            );
+            match line.to_lowercase().trim_end().split_once(':') {
+                Some(("content-length", bytes)) => length = Some(bytes.trim().parse().expect("a length")),
+                None if line == "\r\n" => break,
+                _ => {}
             }
         }
+        let mut body = vec![0; length.expect("a length")];
+        socket.read_exact(&mut body).expect("chromedriver answers");
+        let mut json: Value = serde_json::from_slice(&body).expect("JSON");
+        json["value"].take()
     }
 
     fn call(&self, path: &str, body: &Value) -> Value {
@@ -228,13 +237,6 @@ impl Browser {
             std::fs::write(folder.join(format!("{name}.png")), png).expect("docs/pictures can be written");
         }
     }
-}
-
-fn whole_body(answer: &[u8], is_closed: bool) -> Option<&[u8]> {
-    let head = answer.windows(4).position(|four| four == b"\r\n\r\n")?;
-    let (head, body) = (String::from_utf8_lossy(&answer[..head]).to_lowercase(), &answer[head + 4..]);
-    let length = head.lines().find_map(|line| line.strip_prefix("content-length:")?.trim().parse::<usize>().ok());
-    (is_closed || length.is_some_and(|length| body.len() >= length)).then_some(body)
 }
 
 impl Drop for Browser {
