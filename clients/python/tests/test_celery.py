@@ -229,6 +229,24 @@ def test_a_message_that_meets_the_end_of_its_consumer_returns_at_once(connect: C
     assert jobs(one).peek()[0].attempts == 0
 
 
+@pytest.mark.parametrize("may_unblock", [True, False])
+def test_a_consumer_ends_although_its_connection_is_dead(shared: Server, connect: Connect, one: Any, may_unblock: bool) -> None:
+    """A firewall drops the packets of the connection that waits. Other connections work."""
+    refused = [] if may_unblock else ["-client|id", "-client|unblock"]
+    one.acl_setuser("ben", enabled=True, nopass=True, keys=["*"], channels=["*"], categories=["+@all"], commands=refused)
+    with Proxy(shared.port) as proxy:
+        connection = connect(f"zeitset://ben@127.0.0.1:{proxy.port}/0", polling_interval=1)
+        consumer = Consumer(connection)
+        while not consumer.channel._in_poll:
+            consumer.drain()
+        consumer.channel.qos.client = shared.client()
+        proxy.hold()
+        ending = Thread(target=consumer.channel.close, daemon=True)
+        ending.start()
+        ending.join(60)
+        assert not ending.is_alive()
+
+
 def test_prefetch_limits_what_a_consumer_holds(connect: Connect, one: Any) -> None:
     consumer = Consumer(connect(), prefetch=2)
     publish(consumer.connection, *range(5))

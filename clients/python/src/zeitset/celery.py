@@ -300,6 +300,7 @@ class Channel(kombu_redis.Channel):
         claim = self.claims.claim([self._key(queue) for queue in queues], 1, block_ms, self._worker)
         self._in_poll = connection
         self._brpop_sent_at = monotonic()
+        self._block_seconds = block_ms / 1000
         connection.send_command(*claim.args)
 
     def _brpop_read(self, **_: Any) -> bool:
@@ -361,12 +362,15 @@ class Channel(kombu_redis.Channel):
         connection = self._in_poll
         if not connection:
             return
+        ends = monotonic() + _PATIENCE if self._client_id else self._brpop_sent_at + self._block_seconds + _PATIENCE
         try:
             waiting = True
             while waiting:  # the claim may reach the server after the first CLIENT UNBLOCK
                 if self._client_id is not None:
                     self.qos.client.execute_command("CLIENT", "UNBLOCK", self._client_id)
                 waiting = not connection.can_read(timeout=0.05)
+                if waiting and monotonic() > ends:  # a firewall may drop the packets of this connection only
+                    raise redis.TimeoutError("no reply to the waiting claim")
             for job in self._read_claim():
                 run(self.qos.client, self.claims.release(job))
         except (redis.RedisError, OSError):
