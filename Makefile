@@ -23,7 +23,7 @@ COMPANION  := $(TARGET_DIR)/companion/zeitset
 NOTICES    := $(TARGET_DIR)/third-party.txt
 
 .DEFAULT_GOAL := all
-.PHONY: all build companion notices run ui demo pictures test test-matrix torture valgrind asan mutants bench bench-instructions bench-clients examples clients docs site lint install uninstall deb rpm wheel test-deb clean help need need-build need-port
+.PHONY: all build companion notices run ui demo pictures test test-matrix torture valgrind asan mutants bench bench-instructions bench-clients examples clients test-celery docs site lint install uninstall deb rpm wheel test-deb clean help need need-build need-port
 
 ## make            build all that `make install` installs: the module, the companion, the licences of linked libraries
 all: build companion notices
@@ -124,6 +124,10 @@ examples: need
 ## make clients    the libraries of clients/: built, installed into empty environments, tested; CLIENTS="python node": do not skip these languages; CHAOS_SECONDS=600: only the chaos test, for 600 s
 clients: need build notices
 	NOTICES="$(abspath $(NOTICES))" scripts/clients.sh "$(MODULE)" "$(TARGET_DIR)/clients"
+
+## make test-celery  all integration tests of Celery itself, with zeitset:// and with redis:// (half an hour; CELERY=5.6.3: this version)
+test-celery: need build
+	clients/celery-tests.sh "$(MODULE)" "$(TARGET_DIR)/celery-tests"
 
 ## make docs       write what commands print now into the examples of docs/ and README.md
 docs: need
