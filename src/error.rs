@@ -55,7 +55,7 @@ errors! {
     Precision = c"ERR PRECISION must not exceed the window",
     /// The tag's name was given as the name of a member to write.
     TagAsMember = c"ERR 'zeitset:expiring' marks expiring sets and cannot be a member; use another name",
-    /// ADOPT of a set that has a member of the tag's name.
+    /// ADOPT was refused: a member of the set already has the name of the tag.
     TagTaken = c"ERR set has a member 'zeitset:expiring', the name of the tag; rename the member first",
     ScoreNotATime = c"ERR score is not a time; expected 0 to 2^53-1 ms",
     /// ADOPT would make every member expire at once.

@@ -199,7 +199,7 @@ fn write(change: &Change<'_>, to: &mut Packer) {
     }
 }
 
-/// Writes what follows the job's ID.
+/// Writes the fields of a change that come after the job's ID.
 fn write_job_change(change: JobChange<'_>, to: &mut Packer) {
     match change {
         JobChange::Claim { token, deadline, worker } => to.number(token).number(deadline).text(worker),

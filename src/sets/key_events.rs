@@ -86,7 +86,7 @@ pub fn on_server(ctx: &mut Context, event: ServerEvent<'_>) {
     }
 }
 
-/// Notes a pending tag, and has it settled as soon as the server allows it.
+/// Notes a pending tag. It is settled as soon as the server allows that.
 fn note_pending(ctx: &Context, database: i32, name: Str<'_>, tag: PendingTag) {
     tracker::note_pending(ctx, database, name.bytes(), tag);
     settle_soon(ctx);

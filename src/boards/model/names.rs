@@ -29,7 +29,7 @@ pub(super) const MAX_NAME: usize = u32::MAX as usize - 15;
 struct NamePage {
     /// The length of the names in bytes.
     length: u32,
-    /// The previous page of names of the same length, or `NIL`.
+    /// The previous page whose names have the same length as the names of this page, or `NIL`.
     prev: u32,
     bytes: Vec<u8>,
 }

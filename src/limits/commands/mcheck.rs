@@ -115,7 +115,7 @@ impl<'a> Part<'a> {
         Ok(is_missing)
     }
 
-    /// Makes the change of a call that takes nothing, if there is one.
+    /// Stores what a call changes although it takes no units, if it changes anything.
     fn settle(&mut self, ctx: &mut Context) -> Result<(), Error> {
         if self.is_unsettled {
             let mut limit = Limit::open(ctx, self.key)?;

@@ -87,7 +87,7 @@ impl Level {
         Level { at, part, limit, window, written_at: now }
     }
 
-    /// Returns the number of units of a level, rounded up.
+    /// Converts the bucket's level to units, rounded up.
     fn units(parts: u128, window: Millis) -> u64 {
         div_ceil(parts, window)
     }

@@ -65,7 +65,8 @@ impl Queue {
         !node.is_candidate() || node.tree.second().is_some()
     }
 
-    /// Lists the [`DueEntry`] entries that a job needs: the tree of each, and [`DueEntry::of_all_groups`].
+    /// Lists the [`DueEntry`] entries that a job needs. An item has the tree of an entry and its
+    /// [`DueEntry::of_all_groups`].
     pub(super) fn entries(&self, slot: u32) -> impl Iterator<Item = (TreeId, bool)> + use<> {
         let job = &self.jobs[slot];
         let tree = job.node.tree;

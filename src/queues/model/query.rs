@@ -337,8 +337,8 @@ impl<'a> ByRank<'a> {
         Self::behind(trees, now, order, None).expect("nothing comes before")
     }
 
-    /// Returns the jobs behind a rank. Skips the jobs before this rank without sorting them. Returns `None` if there are
-    /// more of them than [`Behind::most`].
+    /// Returns the jobs behind a rank. Skips the jobs before this rank without sorting them. Returns `None` if more than
+    /// [`Behind::most`] jobs are before the rank.
     pub fn behind(
         trees: impl Iterator<Item = (JobTree<'a>, Part)>,
         now: Millis,
@@ -360,8 +360,8 @@ impl<'a> ByRank<'a> {
     }
 }
 
-/// Adds a piece to `pieces`. If a part of the piece is not `behind`, splits the piece, and adds only what is behind.
-/// Returns false if more jobs than [`Behind::most`] are not behind.
+/// Adds the part of a piece that is behind the rank to `pieces`. Returns false if more than [`Behind::most`] jobs of the
+/// piece are before the rank.
 fn collect<'a>(
     tree: JobTree<'a>,
     piece: Piece,

@@ -69,7 +69,7 @@ pub const STORED_STATES: usize = 5;
 /// The stats of a queue at `now`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stats {
-    /// A job counts even if PAUSED, CONCURRENCY or RATE prevents its claim.
+    /// The number of ready jobs, including those whose claim PAUSED, CONCURRENCY or RATE prevents.
     pub ready: u64,
     pub delayed: u64,
     pub claimed: u64,
