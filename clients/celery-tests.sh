@@ -21,7 +21,7 @@ if ! python3 -m venv "$OUT/venv" || ! "$python" -m pip install -q "$OUT/source[c
 fi
 # What the tests import. The plugin of Celery itself is in the package celery.
 "$python" -m pip install -q pytest pytest-timeout pytest-rerunfailures pytest-subtests pytest-order pytest-click freezegun \
-    django sqlalchemy pymemcache azure-storage-blob azure-identity psutil cryptography
+    django sqlalchemy pydantic pymemcache azure-storage-blob azure-identity psutil cryptography
 version=$("$python" -c 'import celery; print(celery.__version__)')
 "$python" -m pip download -q --no-deps --no-binary celery -d "$OUT/sdist" "celery==$version"
 tar -xzf "$OUT/sdist/celery-$version.tar.gz" -C "$OUT/sdist" --strip-components=1
