@@ -1,12 +1,13 @@
 //! What INFO says about queues.
 
 use super::claiming::claims;
-use super::{rejected_effects, totals, waiting};
+use super::{rejected_effects, stored, totals, waiting};
 use crate::server::context::now;
 use crate::server::info::Info;
 
 pub fn report(info: Info<'_>) {
     let waiting::WaitingStats { clients, served, checks } = waiting::stats(&info);
+    stored::update_totals(&info);
     let all = totals::totals(now());
     let [ready, delayed, claimed, last_claimed, dead] = all.jobs;
     info.field(c"queues", all.queues);

@@ -65,6 +65,7 @@ pub fn on_server(ctx: &mut Context, event: ServerEvent<'_>) {
 
 fn on_cron(ctx: &mut Context) {
     TIMER.catch_up(ctx);
+    stored::update_totals(ctx);
     let now = ctx.now();
     if needs_round(ctx, now) && ctx.may_write_by_itself() {
         TIMER.arm(ctx, 1);

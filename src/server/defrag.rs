@@ -6,7 +6,8 @@
 //! module does not move them. These maps are small, or have small nodes.
 
 use super::alloc::GUARANTEED;
-use crate::base::relocate::{Mover, Relocate};
+use super::data_type::DataType;
+use crate::base::relocate::Mover;
 use redis_module::raw::{self, RedisModuleDefragCtx, RedisModuleString};
 use std::ffi::{c_int, c_ulong, c_void};
 use std::mem::{ManuallyDrop, take};
@@ -68,7 +69,7 @@ impl Mover for Defrag {
 
 /// The server calls this function to defragment one value. Returns nonzero if the server must call again for this
 /// value.
-pub(super) unsafe extern "C" fn defrag<T: Relocate>(
+pub(super) unsafe extern "C" fn defrag<T: DataType>(
     ctx: *mut RedisModuleDefragCtx,
     _key: *mut RedisModuleString,
     value: *mut *mut c_void,
@@ -80,7 +81,8 @@ pub(super) unsafe extern "C" fn defrag<T: Relocate>(
     let Some(block) = NonNull::new(kept.cast::<T>()) else { return 0 };
     // SAFETY: a value is a box of this type. Its only pointer is `kept`, which is updated right after.
     let mut block = unsafe { mover.moved(block) };
-    *kept = block.as_ptr().cast();
+    let old = std::mem::replace(kept, block.as_ptr().cast());
+    T::handle().note_moved(old.addr(), kept.expose_provenance());
     // SAFETY: the server calls this in its main thread while no key is open, so no other reference to the value exists.
     let value = unsafe { block.as_mut() };
     let mut cursor: c_ulong = 0;

@@ -60,9 +60,9 @@ impl Queue {
     }
 
     /// Returns the number of jobs in the trees with this `id`. Counts the jobs of groups and all other jobs. O(1).
-    pub(super) fn count_all(&self, id: TreeId) -> u64 {
+    pub(super) fn count_all(&self, id: TreeId) -> u32 {
         let grouped = self.groups.as_deref().map_or(0, |groups| groups.count_all(id));
-        u64::from(tree::size(&self.jobs, self.roots[id]) + grouped)
+        tree::size(&self.jobs, self.roots[id]) + grouped
     }
 
     pub(super) fn state_of(&self, slot: u32, now: Millis) -> State {
