@@ -1,4 +1,4 @@
-//! Totals of all queues for INFO: the number of queues, the jobs in each state, and how long a job has waited for a claim.
+//! Totals of all queues for INFO: the jobs in each state, and how long a job has waited for a claim.
 //!
 //! A change only notes that the queue has changed. INFO and the server's cron then update the queue's contribution to the
 //! totals ([`Contribution::update`]).
@@ -12,13 +12,13 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-static QUEUES: AtomicU64 = AtomicU64::new(0);
 static JOBS: [AtomicU64; STORED_STATES] = [const { AtomicU64::new(0) }; STORED_STATES];
-static EXPIRED_LEASES: AtomicU64 = AtomicU64::new(0);
-/// The number of jobs that became dead letters, for INFO.
-static DEAD_LETTERS: AtomicU64 = AtomicU64::new(0);
-/// How many jobs, and runs of recurring jobs, were dropped because their TTL ended. For INFO.
-static EXPIRED_JOBS: AtomicU64 = AtomicU64::new(0);
+/// The number of leases that expired without ACK or NACK. An expired lease is counted when its job changes next.
+pub static EXPIRED_LEASES: AtomicU64 = AtomicU64::new(0);
+/// The number of jobs that became dead letters.
+pub static DEAD_LETTERS: AtomicU64 = AtomicU64::new(0);
+/// How many jobs, and runs of recurring jobs, were dropped because their TTL ended.
+pub static EXPIRED_JOBS: AtomicU64 = AtomicU64::new(0);
 static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
 /// The queues with a job that waits or will wait for a claim, by the time of the first one ([`Queue::waits`]).
 static WAITING: Mutex<BTreeSet<(Millis, u64)>> = Mutex::new(BTreeSet::new());
@@ -39,7 +39,6 @@ pub struct Contribution {
 
 impl Contribution {
     pub fn of(queue: &Queue) -> Contribution {
-        QUEUES.fetch_add(1, Relaxed);
         let contribution = Contribution {
             number: NEXT_NUMBER.fetch_add(1, Relaxed),
             jobs: Default::default(),
@@ -73,47 +72,16 @@ impl Contribution {
 
 impl Drop for Contribution {
     fn drop(&mut self) {
-        QUEUES.fetch_sub(1, Relaxed);
         self.contribute([0; STORED_STATES], NEVER);
     }
 }
 
-pub fn count_expired_leases(count: u64) {
-    EXPIRED_LEASES.fetch_add(count, Relaxed);
+/// Returns the number of jobs in each state, in the order of [`Queue::stored_states`].
+pub fn jobs() -> [u64; STORED_STATES] {
+    JOBS.each_ref().map(|jobs| jobs.load(Relaxed))
 }
 
-pub fn dead_letters() -> u64 {
-    DEAD_LETTERS.load(Relaxed)
-}
-
-pub fn count_dead_letters(count: u64) {
-    DEAD_LETTERS.fetch_add(count, Relaxed);
-}
-
-pub fn expired_jobs() -> u64 {
-    EXPIRED_JOBS.load(Relaxed)
-}
-
-pub fn count_expired_jobs(count: u64) {
-    EXPIRED_JOBS.fetch_add(count, Relaxed);
-}
-
-pub struct AllQueues {
-    pub queues: u64,
-    /// The number of jobs in each state, in the order of [`Queue::stored_states`].
-    pub jobs: [u64; STORED_STATES],
-    /// How long, in ms, a job has waited for a claim ([`Queue::waits`]). 0 if no job waits.
-    pub longest_wait: Millis,
-    /// The number of leases that expired without ACK or NACK. An expired lease is counted when its job changes next.
-    pub expired_leases: u64,
-}
-
-pub fn totals(now: Millis) -> AllQueues {
-    let first = waiting().first().copied();
-    AllQueues {
-        queues: QUEUES.load(Relaxed),
-        jobs: JOBS.each_ref().map(|jobs| jobs.load(Relaxed)),
-        longest_wait: first.map_or(0, |(waits, _)| now.saturating_sub(waits)),
-        expired_leases: EXPIRED_LEASES.load(Relaxed),
-    }
+/// Returns how long, in ms, a job has waited for a claim ([`Queue::waits`]). 0 if no job waits.
+pub fn longest_wait(now: Millis) -> Millis {
+    waiting().first().map_or(0, |(waits, _)| now.saturating_sub(*waits))
 }
