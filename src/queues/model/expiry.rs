@@ -106,7 +106,7 @@ impl Queue {
     /// Returns the job of a tree of [`TreeId::OF_TTL`] to serve first, or `None`. Considers only jobs that have not
     /// expired at `now`, and that are due at `due`.
     pub(super) fn best_with_ttl(&self, root: u32, now: Millis, due: Millis) -> Option<(&JobNode, u32)> {
-        let (items, order) = (&self.due_entries, self.order());
+        let (items, order) = (&*self.due_entries, self.order());
         let best = if root != NIL && items[root].node.tree == TreeId::ReadyTtl {
             best_of_ready(items, root, now, order)
         } else {
@@ -124,7 +124,7 @@ impl Queue {
         }
         let ends = TreeId::OF_TTL.map(|id| match (id, roots[id]) {
             (_, NIL) => 0,
-            (TreeId::ReadyTtl, root) => self.due_entries[tree::last(&self.due_entries, root)].end,
+            (TreeId::ReadyTtl, root) => self.due_entries[tree::last(&*self.due_entries, root)].end,
             (_, root) => self.due_entries[root].bound,
         });
         ends.into_iter().max().unwrap_or(NEVER)

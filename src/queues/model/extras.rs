@@ -1,5 +1,4 @@
-//! Extras: the worker, the error text, and some times of a job. Most jobs have none, so a flag of the job tells whether
-//! it has extras.
+//! Extras: the worker, the error text, and some times of a job.
 
 use super::job::Job;
 use super::record::Extras;
@@ -96,29 +95,17 @@ fn words(extras: Extras<'_>) -> Box<[u8]> {
 }
 
 impl Queue {
-    /// Changes the extras of a job: its optional texts and times. O(log n).
-    pub(super) fn edit_extras(&mut self, slot: u32, edit: impl FnOnce(&mut OwnedExtras)) {
+    /// Changes a job without moving it in its trees.
+    pub(super) fn edit_job<R>(&mut self, slot: u32, edit: impl FnOnce(&mut Job) -> R) -> R {
         let job = &mut self.jobs[slot];
-        let extras = self.extras.entry(job.node.seq).or_default();
-        self.owned_bytes -= extras.owned_bytes();
-        edit(extras);
-        self.owned_bytes += extras.owned_bytes();
-        let has_extras = !extras.extras().is_nothing();
-        if !has_extras {
-            self.extras.remove(&job.node.seq);
-        }
-        job.set_has_extras(has_extras);
+        self.owned_bytes -= job.owned_bytes();
+        let result = edit(job);
+        self.owned_bytes += job.owned_bytes();
+        result
     }
 
-    pub(super) fn drop_extras(&mut self, slot: u32) {
-        let job = &self.jobs[slot];
-        if job.has_extras() {
-            self.owned_bytes -= self.extras.remove(&job.node.seq).map_or(0, |extras| extras.owned_bytes());
-        }
-    }
-
-    pub(super) fn extras(&self, job: &Job) -> Extras<'_> {
-        let extras = if job.has_extras() { self.extras.get(&job.node.seq) } else { None };
-        extras.map_or_else(Extras::default, OwnedExtras::extras)
+    /// Changes the extras of a job: its optional texts and times.
+    pub(super) fn edit_extras(&mut self, slot: u32, edit: impl FnOnce(&mut OwnedExtras)) {
+        self.edit_job(slot, |job| job.change_rare(|rare| edit(&mut rare.extras)));
     }
 }

@@ -34,10 +34,8 @@ impl Queue {
     /// Removes a job, and the push or the declaration that waits behind it. The job in the last slot moves to the free
     /// slot, so slots that the caller has stored become invalid.
     pub(super) fn remove(&mut self, slot: u32) {
-        self.drop_extras(slot);
         self.unlink(slot);
-        self.drop_follower(slot);
-        self.drop_declaration(slot);
+        self.followers -= u32::from(self.has_follower(slot));
         self.owned_bytes -= self.jobs[slot].owned_bytes();
         self.leave_group(slot);
         self.index.remove(self.hash_of(slot), slot);
@@ -84,6 +82,8 @@ impl Queue {
     /// Updates the trees of a group after a change of the serving order. O(n).
     pub(super) fn rerank(&mut self, roots: Roots, order: ServingOrder) {
         roots.of_jobs().for_each(|root| tree::rerank(&mut self.jobs, root, order));
-        TreeId::OF_DUE_ENTRIES.into_iter().for_each(|tree| tree::rerank(&mut self.due_entries, roots[tree], order));
+        if let Some(entries) = self.due_entries.get_mut() {
+            TreeId::OF_DUE_ENTRIES.into_iter().for_each(|tree| tree::rerank(entries, roots[tree], order));
+        }
     }
 }
