@@ -23,8 +23,8 @@ use crate::base::stream::{DecodeError, Reader, Writer};
 use std::collections::HashMap;
 
 /// The first number of a stored queue: its version. Zeitset before 0.3 wrote versions 1 to 3, which are rejected. 0.3
-/// wrote version 4, which has no `BACKOFF`, `PROGRESS` and `DECLARATION`. A queue without them still has this version, so
-/// 0.3 reads it.
+/// wrote version 4, which has no `BACKOFF`, `PROGRESS` and `DECLARATION`. A queue that needs none of the three is still
+/// written as version 4, so 0.3 can read it.
 const VERSION: u64 = 5;
 const OLDEST_VERSION: u64 = 4;
 
