@@ -79,7 +79,8 @@ pub(super) unsafe extern "C" fn defrag<T: DataType>(
     // SAFETY: the server passes the address of its pointer to the value.
     let kept = unsafe { &mut *value };
     let Some(block) = NonNull::new(kept.cast::<T>()) else { return 0 };
-    // SAFETY: a value is a box of this type. Its only pointer is `kept`, which is updated right after.
+    // SAFETY: a value is a box of this type. Its only pointers are `kept` and a note of its address. Both are updated
+    // right after.
     let mut block = unsafe { mover.moved(block) };
     let old = std::mem::replace(kept, block.as_ptr().cast());
     T::handle().note_moved(old.addr(), kept.expose_provenance());
