@@ -12,7 +12,8 @@ use crate::base::relocate::Relocate;
 use crate::error::Error;
 use redis_module::RedisLockIndicator;
 use redis_module::raw::{
-    self, RedisModuleDigest, RedisModuleIO, RedisModuleString, RedisModuleType, RedisModuleTypeMethods,
+    self, RedisModuleDefragCtx, RedisModuleDigest, RedisModuleIO, RedisModuleString, RedisModuleType,
+    RedisModuleTypeMethods,
 };
 use std::collections::BTreeSet;
 use std::ffi::{CStr, c_int, c_void};
@@ -97,7 +98,7 @@ impl<T> Handle<T> {
     }
 
     /// Updates the note of a value whose memory has moved.
-    pub(super) fn note_moved(&self, from: usize, to: usize) {
+    fn note_moved(&self, from: usize, to: usize) {
         let mut changed = self.changed();
         if from != to && changed.remove(&from) {
             changed.insert(to);
@@ -124,7 +125,7 @@ pub fn register<T: DataType>(ctx: &Context) -> bool {
         // The module keeps no references to values, so it has nothing to do when a value is unlinked.
         unlink: None,
         copy: Some(copy::<T>),
-        defrag: if defrag::is_offered() { Some(defrag::defrag::<T>) } else { None },
+        defrag: if defrag::is_offered() { Some(defrag::<T>) } else { None },
         mem_usage2: None,
         free_effort2: None,
         unlink2: None,
@@ -276,4 +277,18 @@ unsafe extern "C" fn copy<T: DataType>(
     // SAFETY: the server passes a value of this type.
     let value = unsafe { borrowed::<T>(value) };
     catch_panic(|| value.clone()).map_or(null_mut(), handed_over)
+}
+
+unsafe extern "C" fn defrag<T: DataType>(
+    ctx: *mut RedisModuleDefragCtx,
+    _key: *mut RedisModuleString,
+    value: *mut *mut c_void,
+) -> c_int {
+    // SAFETY: the server passes the address of its pointer to a value of this type.
+    let from = unsafe { *value }.addr();
+    // SAFETY: as above. The only other pointer to the value is its note, which is updated right after.
+    let again = unsafe { defrag::defrag::<T>(ctx, value) };
+    // SAFETY: as above.
+    T::handle().note_moved(from, unsafe { *value }.expose_provenance());
+    again
 }

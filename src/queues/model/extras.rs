@@ -1,8 +1,7 @@
 //! Extras: the worker, the error text, and some times of a job.
 
-use super::job::Job;
+use super::Millis;
 use super::record::Extras;
-use super::{Millis, Queue};
 
 /// A time in seven bytes, because a time has fewer than 56 bits.
 #[derive(Clone, Copy, Debug, Default)]
@@ -92,20 +91,4 @@ fn words(extras: Extras<'_>) -> Box<[u8]> {
     let Extras { worker, error, progress, progressed, .. } = extras;
     let time = ShortTime::of(progressed).0;
     [worker, error, if progress.is_empty() { &[] } else { &time[..] }, progress].concat().into()
-}
-
-impl Queue {
-    /// Changes a job without moving it in its trees.
-    pub(super) fn edit_job<R>(&mut self, slot: u32, edit: impl FnOnce(&mut Job) -> R) -> R {
-        let job = &mut self.jobs[slot];
-        self.owned_bytes -= job.owned_bytes();
-        let result = edit(job);
-        self.owned_bytes += job.owned_bytes();
-        result
-    }
-
-    /// Changes the extras of a job: its optional texts and times.
-    pub(super) fn edit_extras(&mut self, slot: u32, edit: impl FnOnce(&mut OwnedExtras)) {
-        self.edit_job(slot, |job| job.change_rare(|rare| edit(&mut rare.extras)));
-    }
 }

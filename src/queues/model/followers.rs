@@ -2,7 +2,6 @@
 //! then. With DECLARE, it is a *declaration* ([`super::declare`]).
 
 use super::Queue;
-use super::job::Job;
 use super::node::TreeId;
 use super::record::{NewJob, Ttl};
 
@@ -37,16 +36,6 @@ impl PushBehind {
 
     pub fn job<'a>(&'a self, id: &'a [u8]) -> NewJob<'a> {
         NewJob { id, payload: &self.payload, group: &self.group, ..self.rest }
-    }
-}
-
-impl Job {
-    pub fn follower(&self) -> Option<&PushBehind> {
-        self.behind().filter(|push| push.kind == Kind::Follower)
-    }
-
-    pub fn declaration(&self) -> Option<&PushBehind> {
-        self.behind().filter(|push| push.kind != Kind::Follower)
     }
 }
 

@@ -4,7 +4,7 @@
 //! for its ID and payload.
 
 use super::extras::OwnedExtras;
-use super::followers::PushBehind;
+use super::followers::{Kind, PushBehind};
 use super::node::{HAS_TTL, JobNode, State, TreeId};
 use super::record::{Extras, Record, Recurrence, Ttl};
 use super::tree::Item;
@@ -192,6 +192,14 @@ impl Job {
     /// Returns the push that waits behind the job.
     pub fn behind(&self) -> Option<&PushBehind> {
         self.rare.as_ref()?.behind.as_deref()
+    }
+
+    pub fn follower(&self) -> Option<&PushBehind> {
+        self.behind().filter(|push| push.kind == Kind::Follower)
+    }
+
+    pub fn declaration(&self) -> Option<&PushBehind> {
+        self.behind().filter(|push| push.kind != Kind::Follower)
     }
 
     pub fn set_recurrence(&mut self, recurrence: Recurrence) {

@@ -1,5 +1,6 @@
 //! The place of a job: its slot, and its entries in the index, in the trees and in its group.
 
+use super::extras::OwnedExtras;
 use super::groups::root_mut;
 use super::job::Job;
 use super::node::{Roots, TreeId};
@@ -77,6 +78,20 @@ impl Queue {
         let (order, job) = (self.order(), &self.jobs[slot]);
         let root = root_mut(&mut self.roots, self.groups.as_deref_mut(), Some(job.member()), job.node.tree);
         *root = change(&mut self.jobs, *root, order);
+    }
+
+    /// Changes a job without moving it in its trees.
+    pub(super) fn edit_job<R>(&mut self, slot: u32, edit: impl FnOnce(&mut Job) -> R) -> R {
+        let job = &mut self.jobs[slot];
+        self.owned_bytes -= job.owned_bytes();
+        let result = edit(job);
+        self.owned_bytes += job.owned_bytes();
+        result
+    }
+
+    /// Changes the extras of a job: its optional texts and times.
+    pub(super) fn edit_extras(&mut self, slot: u32, edit: impl FnOnce(&mut OwnedExtras)) {
+        self.edit_job(slot, |job| job.change_rare(|rare| edit(&mut rare.extras)));
     }
 
     /// Updates the trees of a group after a change of the serving order. O(n).
