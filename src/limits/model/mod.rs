@@ -86,7 +86,7 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Returns the verdict of the same call with FORCE, if that call takes no units.
+    /// Returns the verdict of the same call with FORCE. The call must take no units: a peek, or a call with the cost 0.
     #[must_use]
     pub fn forced(self) -> Verdict {
         Verdict { allowed: true, retry_after: Some(0), ..self }
@@ -270,8 +270,8 @@ trait Check {
     /// Returns the change that settles the limit (see [`Check`]). Returns `None` if no change is needed.
     fn settle(&self) -> Option<Update>;
 
-    /// Whether the stored limit shows that the clock has stepped back. If so, a peek returns the same waiting times as
-    /// the next call. Otherwise, its waiting times would include the size of the step, for example a day.
+    /// Whether the stored limit shows that the clock has stepped back. If so, a peek returns the waiting times after
+    /// settling, because those before settling would include the size of the step, for example a day.
     fn is_clock_back(&self) -> bool {
         false
     }
