@@ -85,7 +85,7 @@ impl KeyHandle {
     /// Returns the time at which the key expires, in Unix ms. `None` if the key has no TTL.
     ///
     /// If the key is open for writing, it must exist: Redis 8.6 crashes otherwise. So only
-    /// [`Text`](super::text::Text) and [`SortedSet`](super::zset::SortedSet), which know whether they exist, offer this
+    /// [`StringValue`](super::string_value::StringValue) and [`SortedSet`](super::zset::SortedSet), which know whether they exist, offer this
     /// function to commands.
     pub fn expires_at(&self) -> Option<Millis> {
         let key = self.key?;

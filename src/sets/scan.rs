@@ -38,7 +38,7 @@ pub struct Scan {
 
 /// The most pending tags with which the scan goes on. It waits while the module gives tags to the sets of version 0.3
 /// that it has found.
-const MOST_PENDING: usize = 1000;
+const MAX_PENDING: usize = 1000;
 
 /// What a sorted set is.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -136,5 +136,5 @@ impl Scan {
 /// found. A replica settles nothing, and a master may be unable to settle some tags, so their number alone does not
 /// count.
 fn is_waiting(ctx: &Context, tracking: &Tracking) -> bool {
-    ctx.is_loading() || ctx.is_master() && tracking.has_new_pending() && tracking.pending_count() >= MOST_PENDING
+    ctx.is_loading() || ctx.is_master() && tracking.has_new_pending() && tracking.pending_count() >= MAX_PENDING
 }
