@@ -23,12 +23,12 @@ pub fn after(now: Millis, duration: Millis) -> Result<Millis, Error> {
 /// An argument in upper case. Empty if the argument is longer than every known keyword.
 #[derive(PartialEq, Eq)]
 pub struct Keyword {
-    bytes: [u8; Keyword::LONGEST],
+    bytes: [u8; Keyword::MAX_LEN],
     len: usize,
 }
 
 impl Keyword {
-    const LONGEST: usize = 16;
+    const MAX_LEN: usize = 16;
 
     /// Returns `None` unless the argument begins with a letter. So numbers, durations and times are no keywords.
     fn of(argument: Str<'_>) -> Option<Keyword> {
@@ -36,8 +36,8 @@ impl Keyword {
         if !text.first()?.is_ascii_alphabetic() {
             return None;
         }
-        let len = if text.len() > Keyword::LONGEST { 0 } else { text.len() };
-        let mut bytes = [0; Keyword::LONGEST];
+        let len = if text.len() > Keyword::MAX_LEN { 0 } else { text.len() };
+        let mut bytes = [0; Keyword::MAX_LEN];
         bytes[..len].copy_from_slice(&text[..len]);
         bytes.make_ascii_uppercase();
         Some(Keyword { bytes, len })
@@ -96,7 +96,7 @@ impl<'a> Args<'a> {
     }
 
     /// Whether another argument follows and is not a keyword.
-    pub fn is_at_number(&self) -> bool {
+    pub fn is_at_value(&self) -> bool {
         self.rest.first().is_some_and(|next| Keyword::of(*next).is_none())
     }
 
@@ -110,13 +110,13 @@ impl<'a> Args<'a> {
     }
 
     /// Returns an option's value. If the value is missing, returns the error `Syntax`, not `Arity`.
-    pub fn word(&mut self) -> Result<Str<'a>, Error> {
+    pub fn option_value(&mut self) -> Result<Str<'a>, Error> {
         self.string().map_err(|_| Error::Syntax)
     }
 
     /// Parses a duration of at least 1 ms.
     pub fn duration(&mut self) -> Result<Millis, Error> {
-        match time::parse(self.word()?.bytes(), Unit::Seconds) {
+        match time::parse(self.option_value()?.bytes(), Unit::Seconds) {
             Some(0) | None => Err(Error::Duration),
             Some(duration) => Ok(duration),
         }
@@ -124,26 +124,26 @@ impl<'a> Args<'a> {
 
     /// Parses a duration, which may be 0.
     pub fn wait(&mut self) -> Result<Millis, Error> {
-        time::parse(self.word()?.bytes(), Unit::Seconds).ok_or(Error::DurationOrZero)
+        time::parse(self.option_value()?.bytes(), Unit::Seconds).ok_or(Error::DurationOrZero)
     }
 
     /// Parses the value of `AT`.
     pub fn instant(&mut self) -> Result<Millis, Error> {
-        time::instant(self.word()?.bytes()).ok_or(Error::Instant)
+        time::instant(self.option_value()?.bytes()).ok_or(Error::Instant)
     }
 
     pub fn integer(&mut self) -> Result<i64, Error> {
-        integer(self.word()?.bytes()).ok_or(Error::NotAnInteger)
+        integer(self.option_value()?.bytes()).ok_or(Error::NotAnInteger)
     }
 
     /// Parses a finite double.
     pub fn float(&mut self) -> Result<f64, Error> {
-        float(self.word()?.bytes()).ok_or(Error::NotAFloat)
+        float(self.option_value()?.bytes()).ok_or(Error::NotAFloat)
     }
 
     /// Parses a count: 0 to 2^63-1.
     pub fn count(&mut self) -> Result<u64, Error> {
-        let count = integer(self.word()?.bytes()).ok_or(Error::NotAnInteger)?;
+        let count = integer(self.option_value()?.bytes()).ok_or(Error::NotAnInteger)?;
         u64::try_from(count).map_err(|_| Error::Negative)
     }
 

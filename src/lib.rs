@@ -3,7 +3,7 @@
 //! | place                                 | contents                                                         |
 //! |---------------------------------------|------------------------------------------------------------------|
 //! | `sets`, `limits`, `queues`, `boards`  | the families: commands, keys and algorithms of each, in a folder |
-//! | `args`, `config`, `error`, `info`     | a command's arguments, settings, errors, INFO: for all families  |
+//! | `args`, `error`                       | a command's arguments and errors, for all families               |
 //! | `server`                              | safe wrappers over the module API, and the only unsafe code      |
 //! | `base`                                | what more than one family needs, without a server                |
 //!
@@ -11,14 +11,12 @@
 //! without a server, with `now` as a parameter: `sets/index`, `limits/model`, `queues/model`, `queues/waiting/model`,
 //! `boards/model`.
 //!
-//! Dependencies have one direction: families → args, config, info → server → base, error.
+//! Dependencies have one direction: families → args → server → base, error.
 
 mod args;
 mod base;
 mod boards;
-mod config;
 mod error;
-mod info;
 mod limits;
 mod queues;
 mod server;
@@ -29,14 +27,31 @@ use server::info::Info;
 use server::module::{self, Module};
 use server::register::{register, set_options};
 use server::{Context, Str, data_type, setting};
-use std::ffi::CStr;
+use std::ffi::{CStr, c_int};
 
 // Unit tests run without a server, so they cannot use its allocator.
 #[cfg(not(test))]
 #[global_allocator]
 static ALLOCATOR: server::alloc::ServerAlloc = server::alloc::ServerAlloc;
 
-const MODULE: Module = Module { name: c"zeitset", version: config::VERSION_NUMBER, load, unload };
+const VERSION: &CStr = match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
+    Ok(version) => version,
+    Err(_) => panic!("a version holds no NUL"),
+};
+
+/// The version in MODULE LIST: 10000 × major + 100 × minor + patch.
+const VERSION_NUMBER: c_int = 10_000 * number(env!("CARGO_PKG_VERSION_MAJOR"))
+    + 100 * number(env!("CARGO_PKG_VERSION_MINOR"))
+    + number(env!("CARGO_PKG_VERSION_PATCH"));
+
+const fn number(text: &str) -> c_int {
+    match c_int::from_str_radix(text, 10) {
+        Ok(number) => number,
+        Err(_) => panic!("part of a version is no number"),
+    }
+}
+
+const MODULE: Module = Module { name: c"zeitset", version: VERSION_NUMBER, load, unload };
 
 module::entries!(super::MODULE);
 
@@ -66,7 +81,7 @@ fn load(ctx: &mut Context, arguments: &[Str<'_>]) -> Result<(), String> {
     }
     server::slots::find_out_product(ctx);
     server::log_panics();
-    setting::register(ctx, &config::FLAGS, &config::NUMBERS)?;
+    setting::register(ctx, &sets::settings::FLAGS, &sets::settings::NUMBERS)?;
     set_options(ctx);
     let refused = |name: &CStr| format!("the server refused the command {}", name.to_string_lossy());
     register(ctx, sets::commands::COMMANDS, Some("sortedset")).map_err(refused)?;
@@ -98,10 +113,12 @@ fn load(ctx: &mut Context, arguments: &[Str<'_>]) -> Result<(), String> {
 struct Section;
 
 impl server::info::Section for Section {
-    const VERSION: &CStr = config::VERSION;
+    const VERSION: &CStr = VERSION;
 
     fn report(info: Info<'_>) {
-        info::report(info, &[sets::report, limits::report, queues::report, boards::report]);
+        info.section(c"");
+        info.text(c"version", VERSION);
+        [sets::report, limits::report, queues::report, boards::report].into_iter().for_each(|family| family(info));
     }
 }
 

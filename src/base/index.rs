@@ -146,6 +146,7 @@ impl Index {
         mover.vec(&mut self.shards[step].slots);
     }
 
+    /// Returns the lower 32 bits of the hash. With the ID, they fill a slot.
     pub fn hash(&self, name: &[u8]) -> u32 {
         self.keys.hash_one(name) as u32
     }

@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::limits::model::{Algorithm, Assessment, Call, Intent, NotThisFormat, StoredLimit, Update, assess};
 use crate::server::context::{EventClass, PendingEvents};
 use crate::server::key::{Key, Mode, Writing};
-use crate::server::text::Text;
+use crate::server::string_value::StringValue;
 use crate::server::{Context, Str};
 
 impl From<NotThisFormat> for Error {
@@ -27,14 +27,14 @@ impl From<NotThisFormat> for Error {
 
 /// An open key: a string with a limit, or a missing key in which a call can store a limit.
 pub struct Limit<'k, M: Mode> {
-    text: Text<'k, M>,
+    text: StringValue<'k, M>,
     name: Str<'k>,
 }
 
 impl<'k, M: Mode> Limit<'k, M> {
     /// Opens a key. Returns an error unless the key holds a string or is missing.
     pub fn open(ctx: &'k mut Context, name: Str<'k>) -> Result<Limit<'k, M>, Error> {
-        let text = Text::new(Key::open(ctx, name)).ok_or(Error::WrongType)?;
+        let text = StringValue::new(Key::open(ctx, name)).ok_or(Error::WrongType)?;
         Ok(Limit { text, name })
     }
 

@@ -2,7 +2,7 @@
 
 use crate::base::time::Millis;
 use crate::limits::model::sketch::{Counter, Sketch};
-use crate::server::shared::Shared;
+use crate::server::under_lock::UnderLock;
 use crate::server::{Context, Str};
 use lazy_static::lazy_static;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +17,7 @@ pub static DENIED: AtomicU64 = AtomicU64::new(0);
 pub static UNITS: AtomicU64 = AtomicU64::new(0);
 
 lazy_static! {
-    static ref TOP: Shared<Sketch> = Shared::new(Sketch::new());
+    static ref TOP: UnderLock<Sketch> = UnderLock::new(Sketch::new());
 }
 
 /// Counts an allowed check that took `units`. `fits` is false if the check was allowed only because of FORCE.

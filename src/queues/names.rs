@@ -8,7 +8,7 @@
 use crate::base::time::Millis;
 use crate::server::context::is_loading;
 use crate::server::events::ServerEvent;
-use crate::server::shared::Shared;
+use crate::server::under_lock::UnderLock;
 use crate::server::{Context, Str};
 use lazy_static::lazy_static;
 use redis_module::RedisLockIndicator;
@@ -17,7 +17,7 @@ use std::ops::Bound;
 use std::rc::Rc;
 
 lazy_static! {
-    static ref NAMES: Shared<QueueNames> = Shared::new(QueueNames::default());
+    static ref NAMES: UnderLock<QueueNames> = UnderLock::new(QueueNames::default());
 }
 
 pub type Name = Rc<[u8]>;

@@ -145,7 +145,7 @@ fn optional<'a, T>(
 
 /// If the option `name` follows, returns its text. Otherwise, returns an empty text.
 fn text<'a>(args: &mut Args<'a>, name: &[u8]) -> Result<&'a [u8], Error> {
-    Ok(optional(args, name, Args::word)?.map_or(b"", Str::bytes))
+    Ok(optional(args, name, Args::option_value)?.map_or(b"", Str::bytes))
 }
 
 fn bytes<'a>(args: &mut Args<'a>) -> Result<&'a [u8], Error> {

@@ -42,8 +42,8 @@
 
 use super::call::Reply;
 use super::context::Context;
-use super::shared::Shared;
 use super::string::{OwnedStr, Str};
+use super::under_lock::UnderLock;
 use lazy_static::lazy_static;
 use redis_module::raw::{self, RedisModuleCtx};
 use std::collections::HashMap;
@@ -61,7 +61,7 @@ static DRY_RUN_CONTEXT: AtomicPtr<RedisModuleCtx> = AtomicPtr::new(null_mut());
 lazy_static! {
     /// For each key, whether the server would accept a write command in this turn (see [`begin_iteration`]). Outside a
     /// cluster, all keys share one answer. Used only on Redis 7.0.
-    static ref ACCEPTED: Shared<Option<HashMap<Box<[u8]>, bool>>> = Shared::new(None);
+    static ref ACCEPTED: UnderLock<Option<HashMap<Box<[u8]>, bool>>> = UnderLock::new(None);
 }
 
 /// Begins a turn of the event loop of Redis 7.0. During a turn, the results of [`Context::may_serve`] do not change.

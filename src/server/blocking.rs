@@ -14,8 +14,8 @@
 use super::authority;
 use super::context::Context;
 use super::panic::{catch_panic, note_irreversible};
-use super::shared::Shared;
 use super::string::OwnedStr;
+use super::under_lock::UnderLock;
 use crate::base::time::Millis;
 use hashbrown::HashMap;
 use lazy_static::lazy_static;
@@ -84,7 +84,7 @@ struct BlockedClients {
 }
 
 lazy_static! {
-    static ref BLOCKED: Shared<BlockedClients> = Shared::new(BlockedClients::default());
+    static ref BLOCKED: UnderLock<BlockedClients> = UnderLock::new(BlockedClients::default());
 }
 
 /// The client whose time-out callback runs now. On Redis 7.0, the module serves a blocked client in this callback.

@@ -3,9 +3,9 @@
 use super::api::details;
 use super::context::{Context, is_own_event};
 use super::panic::catch_panic;
-use super::shared::Shared;
 use super::slots::{self, SlotRange};
 use super::string::Str;
+use super::under_lock::UnderLock;
 use lazy_static::lazy_static;
 use redis_module::raw::{
     self, RedisModuleCtx, RedisModuleEvent, RedisModuleFlushInfo, RedisModuleString, RedisModuleSwapDbInfo,
@@ -118,7 +118,7 @@ impl Classes {
 }
 
 lazy_static! {
-    static ref LISTENERS: Shared<Listeners> = Shared::new(Listeners { key: &[], server: &[] });
+    static ref LISTENERS: UnderLock<Listeners> = UnderLock::new(Listeners { key: &[], server: &[] });
 }
 
 static SUBSCRIBED: AtomicI32 = AtomicI32::new(0);

@@ -57,7 +57,7 @@ unsafe extern "C" fn callback<S: Section>(info: *mut RedisModuleInfoCtx, for_cra
     }
 }
 
-/// Adds the module's fields to a crash report. Reads no [`Shared`](super::shared::Shared) state, because a crash may
+/// Adds the module's fields to a crash report. Reads no [`UnderLock`](super::under_lock::UnderLock) state, because a crash may
 /// leave this state inconsistent.
 fn report_crash(info: Info<'_>, version: &CStr) {
     let (is_in_call, has_begun) = call_under_way();

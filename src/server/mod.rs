@@ -37,12 +37,12 @@ pub mod register;
 pub mod reply;
 pub mod scan;
 pub mod setting;
-pub mod shared;
 pub mod slots;
 pub mod string;
-pub mod text;
+pub mod string_value;
 pub mod timer;
 pub mod uncommitted;
+pub mod under_lock;
 pub mod user;
 pub mod zset;
 

@@ -53,8 +53,8 @@ impl<'a> Str<'a> {
 
     /// Returns the string for the server's log: escaped to ASCII, and truncated.
     pub(super) fn escaped(self) -> String {
-        const LONGEST: usize = 200;
-        let (shown, rest) = self.bytes().split_at(self.bytes().len().min(LONGEST));
+        const MAX_SHOWN: usize = 200;
+        let (shown, rest) = self.bytes().split_at(self.bytes().len().min(MAX_SHOWN));
         format!("{}{}", shown.escape_ascii(), if rest.is_empty() { "" } else { "..." })
     }
 }

@@ -14,7 +14,7 @@
 
 use super::context::Context;
 use super::panic::catch_panic;
-use super::shared::Shared;
+use super::under_lock::UnderLock;
 use crate::base::alarm::Alarm;
 use crate::base::time::Millis;
 use redis_module::raw::{RedisModuleCtx, RedisModuleTimerID};
@@ -25,8 +25,8 @@ type Task = fn(&mut Context);
 
 /// A timer with one task and one due time. While it is armed, the module cannot be unloaded.
 pub struct Timer {
-    task: Shared<Option<Task>>,
-    armed: Shared<Option<Armed>>,
+    task: UnderLock<Option<Task>>,
+    armed: UnderLock<Option<Armed>>,
 }
 
 /// A timer that the server has not fired yet.
@@ -38,13 +38,13 @@ struct Armed {
 
 impl Timer {
     pub fn new(task: Task) -> Timer {
-        Timer { task: Shared::new(Some(task)), armed: Shared::new(None) }
+        Timer { task: UnderLock::new(Some(task)), armed: UnderLock::new(None) }
     }
 
     /// Returns a timer without a task. The task is set later with [`set_task`](Timer::set_task), so the timer's file
     /// need not use the task's file.
     pub fn without_task() -> Timer {
-        Timer { task: Shared::new(None), armed: Shared::new(None) }
+        Timer { task: UnderLock::new(None), armed: UnderLock::new(None) }
     }
 
     pub fn set_task(&self, ctx: &Context, task: Task) {

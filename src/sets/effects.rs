@@ -2,10 +2,10 @@
 //! values.
 
 use crate::base::time;
-use crate::config;
 use crate::server::context::{EventClass, PendingEvents};
 use crate::server::zset::Element;
 use crate::server::{Context, OwnedStr, Str};
+use crate::sets::settings;
 use smallvec::SmallVec;
 use std::iter;
 
@@ -126,7 +126,7 @@ fn score_text(score: f64) -> OwnedStr {
 /// the set open. The sweeper calls this function after each chunk of removed members, and then checks whether its time
 /// limit is reached. So the time for publishing counts towards this limit.
 pub(super) fn announce_members(ctx: &Context, name: Str<'_>, gone: &[Element]) {
-    if gone.is_empty() || !config::ANNOUNCE_MEMBERS.get() {
+    if gone.is_empty() || !settings::ANNOUNCE_MEMBERS.get() {
         return;
     }
     let mut channel = format!("__zeitset@{}__:expired:", ctx.database()).into_bytes();

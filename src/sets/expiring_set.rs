@@ -3,13 +3,13 @@
 use super::effects::{Effects, MemberName, announce_members};
 use super::{legacy, tag, tracker};
 use crate::base::time::{self, Millis};
-use crate::config;
 use crate::error::Error;
 use crate::server::context::PendingEvents;
 use crate::server::key::{Key, Mode, Reading, Writing};
 use crate::server::zset::{Element, SortedSet};
 use crate::server::{Context, Str};
 use crate::sets::index::PendingTag;
+use crate::sets::settings;
 use smallvec::SmallVec;
 
 /// The number of members that the sweeper removes between two readings of the clock. Removing them takes 20 to 50 µs.
@@ -241,16 +241,16 @@ impl<'k> ExpiringSet<'k, Writing> {
     pub(super) fn sweep(mut self, now: Millis, is_time_up: &dyn Fn() -> bool) -> (&'k mut Context, Removed) {
         let now = time::to_score(now);
         let has_live = self.set.range(now.next_up(), f64::INFINITY).has_more_than(0);
-        let most = if config::ANNOUNCE_MEMBERS.get() { 0 } else { UNLINKED_AT_ONCE };
+        let most = if settings::ANNOUNCE_MEMBERS.get() { 0 } else { UNLINKED_AT_ONCE };
         if !has_live && self.len() <= most {
             return self.unlink(0);
         }
-        let spared = if has_live { 0 } else { most };
+        let left_for_unlink = if has_live { 0 } else { most };
         let mut gone: Vec<Element> = Vec::new();
         // RESTORE accepts sets whose members are out of order, the tag included.
         let mut is_tag_first = true;
         loop {
-            let most = CHUNK.min(self.len().saturating_sub(spared)) + self.tags();
+            let most = CHUNK.min(self.len().saturating_sub(left_for_unlink)) + self.tags();
             let before = gone.len();
             let lowest = self.set.range(f64::NEG_INFINITY, now).take(usize::try_from(most).unwrap_or(0));
             for element in lowest.take_while(|element| element.score <= now) {

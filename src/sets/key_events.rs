@@ -21,12 +21,12 @@ use super::scan::SetKind;
 use super::sweeper::{settle_soon, settle_tags};
 use super::{tag, tracker};
 use crate::base::db_key::DbKey;
-use crate::base::time::{self, Millis};
+use crate::base::time::{self, Millis, NEVER};
 use crate::server::events::{EventKind, KeyEvent, ServerEvent};
 use crate::server::key::{ReadKey, Reading};
 use crate::server::zset::SortedSet;
 use crate::server::{Context, OwnedStr, Str};
-use crate::sets::index::{AT_ONCE, NEVER, PendingTag};
+use crate::sets::index::{AT_ONCE, PendingTag};
 use std::sync::atomic::{AtomicI32, Ordering};
 
 /// The source database of the last MOVE.

@@ -24,6 +24,7 @@ pub mod key_events;
 mod legacy;
 mod report;
 mod scan;
+pub mod settings;
 pub mod sweeper;
 mod tag;
 pub mod tracker;

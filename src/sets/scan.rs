@@ -38,7 +38,7 @@ pub struct Scan {
 
 /// From this number of pending tags on, the scan waits until the module has added tags to the sets of version 0.3 that
 /// the scan has found.
-const MOST_PENDING: usize = 1000;
+const MAX_PENDING: usize = 1000;
 
 /// What a sorted set is.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -136,5 +136,5 @@ impl Scan {
 /// 0.3 that the scan has found. The number of pending tags alone does not decide, because a replica adds no tags, and a
 /// master may be unable to add some of them.
 fn is_waiting(ctx: &Context, tracking: &Tracking) -> bool {
-    ctx.is_loading() || ctx.is_master() && tracking.has_new_pending() && tracking.pending_count() >= MOST_PENDING
+    ctx.is_loading() || ctx.is_master() && tracking.has_new_pending() && tracking.pending_count() >= MAX_PENDING
 }

@@ -13,13 +13,13 @@ use super::expiring_set::{ExpiringSet, Removed, remove_copied_tag};
 use super::tracker;
 use crate::base::db_key::DbKey;
 use crate::base::time::{self, Millis};
-use crate::config;
 use crate::server::events::run_after_command;
 use crate::server::key::ReadKey;
-use crate::server::shared::Shared;
+use crate::server::under_lock::UnderLock;
 use crate::server::zset::SortedSet;
 use crate::server::{Context, OwnedStr, catch_panic, context};
 use crate::sets::index::{Outcome, Pace, PendingTag, Tracking, visit_at};
+use crate::sets::settings;
 use lazy_static::lazy_static;
 use redis_module::RedisLockIndicator;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,7 +34,7 @@ const REVISIT: Millis = 10;
 const CHILD_DUTY_DIVISOR: u32 = 4;
 
 lazy_static! {
-    static ref STATE: Shared<Sweeper> = Shared::new(Sweeper::default());
+    static ref STATE: UnderLock<Sweeper> = UnderLock::new(Sweeper::default());
 }
 
 #[derive(Default)]
@@ -59,7 +59,7 @@ pub fn stats(holder: &impl RedisLockIndicator) -> SweepStats {
 
 /// Returns how long one slice of the sweeper may take.
 fn slice() -> Duration {
-    Duration::from_micros(config::SWEEP_SLICE_US.get().into())
+    Duration::from_micros(settings::SWEEP_SLICE_US.get().into())
 }
 
 /// Runs a slice of the sweeper. The tracker's timer calls this function.
@@ -73,7 +73,7 @@ pub(super) fn run_slice(ctx: &mut Context) {
     tracker::continue_scan(ctx, is_time_up);
     let (busy, cpu) = (started.elapsed(), context::cpu_time().saturating_sub(cpu));
     let share = if ctx.has_child() { CHILD_DUTY_DIVISOR } else { 1 };
-    let duty = config::SWEEP_MAX_DUTY.get().div_ceil(share);
+    let duty = settings::SWEEP_MAX_DUTY.get().div_ceil(share);
     let pause = STATE.with(ctx, |Sweeper { pace, ended, stats }| {
         stats.slices += 1;
         stats.cpu += cpu;

@@ -11,19 +11,19 @@
 use super::scan::Scan;
 use crate::base::alarm::Alarm;
 use crate::base::time::Millis;
-use crate::config;
 use crate::server::context;
 use crate::server::events::{self, Classes};
-use crate::server::shared::Shared;
 use crate::server::slots::{self, SlotRange};
 use crate::server::timer::Timer;
+use crate::server::under_lock::UnderLock;
 use crate::server::{Context, Str};
 use crate::sets::index::{Need, PendingTag, Tracking};
+use crate::sets::settings;
 use lazy_static::lazy_static;
 use redis_module::RedisLockIndicator;
 
 lazy_static! {
-    static ref STATE: Shared<Tracker> = Shared::new(Tracker::default());
+    static ref STATE: UnderLock<Tracker> = UnderLock::new(Tracker::default());
     /// The timer of the sweeper's slices. [`start`] sets its task, because this file must not depend on the sweeper's
     /// file.
     static ref TIMER: Timer = Timer::without_task();
@@ -198,7 +198,7 @@ pub(super) fn end_slice(ctx: &Context, pause: Millis) {
 }
 
 fn may_sweep(ctx: &Context) -> bool {
-    config::SWEEP.get() && ctx.may_write_by_itself()
+    settings::SWEEP.get() && ctx.may_write_by_itself()
 }
 
 fn need(ctx: &Context, at_once: bool) -> Need {

@@ -67,7 +67,7 @@ impl Traffic {
     fn zexp(&mut self, now: i64) -> String {
         let key = self.key(&SETS);
         let (one, two, ttl, other) = (self.member(), self.member(), self.ttl(), self.ttl());
-        match self.number(14) {
+        match self.number(15) {
             0..5 => format!("ZEXP.ADD {key} {ttl} {one} {other} {two}"),
             5 => {
                 let option = self.one(&["NX", "XX", "GT", "LT CH", "CAP 5", "XX CH", "NX CAP 20"]);
@@ -87,7 +87,8 @@ impl Traffic {
             },
             11 => format!("ZEXP.CARD {key}"),
             12 => format!("ZEXP.MEMBERS {key} WITHPTTL"),
-            _ => format!("ZEXP.PTTL {key} {one} {two}"),
+            13 => format!("ZEXP.ISMEMBER {key} {one}"),
+            _ => format!("{} {key} {one} {two}", self.one(&["ZEXP.TTL", "ZEXP.PTTL", "ZEXP.MISMEMBER"])),
         }
     }
 
@@ -104,6 +105,7 @@ impl Traffic {
                 let at = now + self.random.random_range(0..5_000);
                 format!("ZRL.REFUND {key} {cost} AT {at}ms")
             }
+            7 => self.one(&["ZRL.TOP", &format!("ZRL.INFO {key}")]).into(),
             _ => {
                 let [one, other] = [LIMITS[0], LIMITS[1]];
                 let third = self.one(&[LIMITS[2], LIMITS[3], "{k}slide2"]);
@@ -190,7 +192,7 @@ impl Traffic {
                     _ => format!("ZQ.HOLD {key} {group} {delay}"),
                 }
             }
-            _ => format!("ZQ.GET {key} {id}"),
+            _ => self.one(&["ZQ.LIST", &format!("ZQ.GROUPS {key}"), &format!("ZQ.GET {key} {id}")]).into(),
         }
     }
 
@@ -207,7 +209,7 @@ impl Traffic {
         let key = self.key(&BOARDS);
         let (one, two) = (self.member(), self.member());
         let (x, y) = (self.number(20) - 10, self.number(20) - 10);
-        match self.number(16) {
+        match self.number(18) {
             0 => format!("ZLB.CREATE {key} DIM x DIM y ASC {}", self.one(&["", "KEEP 10"])),
             1..4 => format!("ZLB.SET {key} {one} {x} {y} {two} {y} {x}"),
             4 => format!("ZLB.SET {key} {} {one} {x} {y}", self.one(&["NX", "XX", "BEST"])),
@@ -221,6 +223,8 @@ impl Traffic {
             12 => format!("ZLB.CLEAR {key}"),
             13 => format!("ZLB.SET {key} WITHRANK {one} {x} {y}"),
             14 => format!("ZLB.RANGE {key} 0 -1 REV WITHRANK COMPETITION"),
+            15 => format!("{} {key}", self.one(&["ZLB.CARD", "ZLB.INFO"])),
+            16 => format!("ZLB.RANKOF {key} {x} {y}"),
             _ => format!("ZLB.GET {key} {one} {two}"),
         }
     }

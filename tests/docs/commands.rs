@@ -1,7 +1,7 @@
 //! Compares the pages of the commands (docs/commands) with a live server: COMMAND DOCS, replies, replicated commands
 //! and events.
 
-use crate::server::described::{Arg, Command, categories, commands, flags_and_categories};
+use crate::server::described::{Arg, Command, assert_names, categories, commands, flags_and_categories};
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::resume_unwind;
 use testkit::{Client, Page, Stream, cells, code, start};
@@ -114,7 +114,7 @@ fn in_backticks(words: &[String]) -> String {
 fn every_command_has_a_page_and_every_page_a_command() {
     let commands: BTreeSet<_> = Facts::all().into_keys().collect();
     let pages: BTreeSet<_> = pages().iter().map(|page| page.name().to_owned()).collect();
-    assert_eq!(pages, commands);
+    assert_names(FOLDER, &pages, &commands);
 }
 
 #[test]
@@ -144,6 +144,21 @@ fn the_index_of_commands_is_complete() {
     }
     let links = index.lines.iter().filter(|line| line.starts_with("| [")).count();
     assert_eq!(links, facts.len(), "the index links to what is no command");
+}
+
+#[test]
+fn the_changelog_has_the_commands_of_this_version() {
+    let versions = |text: &str| text.split('.').map(|part| part.parse().expect("a number")).collect::<Vec<u32>>();
+    let this = env!("CARGO_PKG_VERSION");
+    let changelog = include_str!("../../CHANGELOG.md");
+    let section =
+        changelog.split("\n## ").find(|section| section.starts_with(&format!("[{this}]"))).expect("a section");
+    for Facts { command, .. } in Facts::all().values() {
+        let name = command.name.to_uppercase();
+        assert!(versions(&command.since) <= versions(this), "{name}: since {}, but this is {this}", command.since);
+        let is_new = command.since == this;
+        assert!(!is_new || section.contains(&name), "CHANGELOG.md: {name} is new in {this}, but not in this section");
+    }
 }
 
 #[test]

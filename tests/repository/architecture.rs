@@ -7,21 +7,19 @@ use std::path::{Path, PathBuf};
 
 /// A part of `src`, and which other parts it may use. The longest name of a part that begins a file's path counts. So
 /// the pure part of a family may use less than the family.
-const MAY_USE: [(&str, &[&str]); 15] = [
+const MAY_USE: [(&str, &[&str]); 13] = [
     ("base", &[]),
     ("error", &[]),
     ("server", &["base", "error"]),
-    ("config", &["server"]),
     ("args", &["base", "error", "server"]),
-    ("info", &["config", "server"]),
-    ("sets", &["args", "base", "config", "error", "info", "server"]),
+    ("sets", &["args", "base", "error", "server"]),
     ("sets::index", &["base"]),
-    ("limits", &["args", "base", "config", "error", "info", "server"]),
+    ("limits", &["args", "base", "error", "server"]),
     ("limits::model", &["base"]),
-    ("queues", &["args", "base", "config", "error", "info", "server"]),
+    ("queues", &["args", "base", "error", "server"]),
     ("queues::model", &["base"]),
     ("queues::waiting::model", &["base"]),
-    ("boards", &["args", "base", "config", "error", "info", "server"]),
+    ("boards", &["args", "base", "error", "server"]),
     ("boards::model", &["base"]),
 ];
 

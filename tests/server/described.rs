@@ -33,6 +33,15 @@ pub fn commands(c: &mut Client) -> Vec<Command> {
     names.into_iter().map(|name| command(c, name)).collect()
 }
 
+/// Fails unless `place` has exactly these commands.
+#[track_caller]
+pub fn assert_names(place: &str, found: &BTreeSet<String>, commands: &BTreeSet<String>) {
+    let missing: Vec<_> = commands.difference(found).collect();
+    let unknown: Vec<_> = found.difference(commands).collect();
+    assert!(missing.is_empty(), "{place}: add {missing:?}");
+    assert!(unknown.is_empty(), "{place}: remove {unknown:?}, which the module does not register");
+}
+
 fn command(c: &mut Client, name: String) -> Command {
     // The reply is a map with one entry.
     let all = pairs(c.run(&format!("COMMAND DOCS {name}")));

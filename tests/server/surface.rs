@@ -1,11 +1,11 @@
 //! What the server and the loader see of the module: the flags, keys and arities of its commands, and the symbols of
 //! the shared library. (docs/commands.rs compares their documentation.)
 
-use super::described::flags_and_categories;
+use super::described::{assert_names, flags_and_categories};
 use redis::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
-use testkit::{Client, Server, module, show, start};
+use testkit::{Client, Server, Traffic, module, show, start};
 
 /// Every registered command: its required flags, a call, and the keys of that call. If the calls are made in this
 /// order, they are valid and need only keys that begin with `a:`.
@@ -120,7 +120,37 @@ fn the_commands_of_the_contract_are_there_and_no_others() {
     let (_server, mut c) = start();
     let keyless = KEYLESS.iter().map(|(name, _)| name);
     let ours: BTreeSet<_> = ours().map(|(name, ..)| name).chain(keyless).map(|name| (*name).to_owned()).collect();
-    assert_eq!(registered(&mut c), ours);
+    assert_names("COMMANDS and KEYLESS in tests/server/surface.rs", &ours, &registered(&mut c));
+}
+
+/// Except those that only replicas and AOF files get, and ZQ.PROGRESS: the last release, to which some tests send the
+/// traffic, does not read its effect.
+#[test]
+fn random_traffic_has_every_command() {
+    let (_server, mut c) = start();
+    let mut missing = registered(&mut c);
+    missing.retain(|name| !name.ends_with(".apply") && name != "zq.progress");
+    let mut traffic = Traffic::new(1, &["1h"]);
+    let now = c.now();
+    for _ in 0..20_000 {
+        if missing.is_empty() {
+            return;
+        }
+        let line = traffic.line(now);
+        traffic.send(&mut c, &line, "surface");
+        missing.remove(&line.split(' ').next().expect("a command").to_lowercase());
+    }
+    panic!("testkit/src/traffic.rs: no line, or `number` too small for its line: {missing:?}");
+}
+
+#[test]
+fn every_command_is_measured_alone() {
+    let rows = include_str!("../../benches/scale/rows.rs");
+    let is_measured = |name: &str| [' ', '"'].iter().any(|end| rows.contains(&format!("row(\"{name}{end}")));
+    let (_server, mut c) = start();
+    let mut missing = registered(&mut c);
+    missing.retain(|name| !name.ends_with(".apply") && !is_measured(&name.to_uppercase()));
+    assert!(missing.is_empty(), "benches/scale/rows.rs: no row of {missing:?}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ const MEMBERS: [(&str, i64); 7] =
     [("dead1", 1000), ("dead2", 2000), ("c", FAR), ("B", FAR + 1), ("a", FAR + 1), ("b", FAR + 1), ("never", NEVER)];
 
 #[test]
-fn the_dead_are_neither_counted_nor_shown() {
+fn expired_members_are_neither_counted_nor_shown() {
     let (_server, mut c) = start();
     plant(&mut c, "k", &MEMBERS);
     c.script(&[

@@ -21,7 +21,7 @@ use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::{Context, Str};
 
 /// The maximum number of options: NX or XX, BEST, and WITHRANK.
-const MOST_OPTIONS: usize = 3;
+const MAX_OPTIONS: usize = 3;
 
 /// The options, whether WITHRANK is given, and the members with their values.
 type Parts<'a> = (SetOptions, bool, &'a [Str<'a>]);
@@ -33,7 +33,7 @@ fn split<'a>(rest: &'a [Str<'a>], dimensions: usize) -> Result<Parts<'a>, Error>
     let mut left_over = rest.len() % row;
     // With few dimensions, the options may be as many as the arguments of a row, so the number of arguments is
     // ambiguous. But the second argument of a row is a value, and no value is a keyword.
-    while left_over + row <= MOST_OPTIONS && rest.get(left_over + 1).is_some_and(|&value| is_option(value)) {
+    while left_over + row <= MAX_OPTIONS && rest.get(left_over + 1).is_some_and(|&value| is_option(value)) {
         left_over += row;
     }
     let (words, rows) = rest.split_at(left_over);

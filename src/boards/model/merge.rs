@@ -11,12 +11,11 @@
 //! O(M + N log N). During the merge, each distinct member takes 20 bytes, plus 8 bytes per value, in addition to the
 //! result. While the list of rows grows, this memory can be up to three times as large.
 
-use super::Board;
-use super::error::BoardError;
 use super::read::Entry;
 use super::schema::{Dimension, Schema, Ties};
 use super::update::room;
 use super::value::Value;
+use super::{Board, BoardError};
 
 /// How the values of a member on several boards are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

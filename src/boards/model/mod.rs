@@ -16,8 +16,6 @@
 //! replica removes the same member after the same effect.
 
 pub(super) mod codec;
-mod error;
-mod memory;
 mod merge;
 mod names;
 mod read;
@@ -27,18 +25,40 @@ mod tree;
 mod update;
 mod value;
 
-pub use error::BoardError;
 pub use merge::{Combine, Merge};
 pub use read::{Entry, Order, Range, Ranking};
 pub use schema::{Dimension, Direction, Kind, Schema, Ties};
 pub use update::{Assignment, Condition, RemovedRange, SetOptions};
 pub use value::Value;
 
+use crate::base::relocate::{Mover, Relocate, in_steps};
 use names::{Names, PAGE_BYTES};
 use tree::{Position, Tree};
 
 /// The maximum number of members. It keeps IDs and counts within 32 bits.
 pub const MAX_MEMBERS: u64 = 1 << 31;
+
+/// Why a board refuses a request. A refused request leaves the board unchanged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BoardError {
+    /// A schema without dimensions, or with more than 64.
+    DimensionCount,
+    /// Two dimensions with the same name.
+    DuplicateDimension,
+    /// Too few or too many values for the dimensions.
+    ValueCount,
+    /// No dimension at this position.
+    UnknownDimension,
+    /// A float for an INT dimension, or an integer for a FLOAT dimension.
+    WrongKind,
+    /// A NaN or an infinity, as an argument or as the result of INCR.
+    NotFinite,
+    /// An INCR would exceed the signed 64-bit range.
+    Overflow,
+    /// More than [`MAX_MEMBERS`] members, or a name longer than 2^32 - 16 bytes. SET and INCR count
+    /// each of their members as a new one.
+    Full,
+}
 
 /// A leaderboard. See the [module](self).
 ///
@@ -69,6 +89,19 @@ impl Board {
         u64::from(self.tree.distinct())
     }
 
+    /// Returns the memory usage in bytes, without the allocator's overhead. The usage is estimated from `samples` nodes
+    /// and `samples` pages of names. If `samples` is 0, this function reads all nodes and pages. O(samples + n / 1000).
+    pub fn memory_usage(&self, samples: usize) -> usize {
+        let dimensions = self.schema.dimensions();
+        let schema = size_of_val(dimensions) + dimensions.iter().map(|d| d.name.len()).sum::<usize>();
+        size_of::<Board>() + schema + self.tree.bytes(samples) + self.names.bytes(samples)
+    }
+
+    /// Returns the approximate number of allocations: one for about 50 members.
+    pub fn free_effort(&self) -> usize {
+        1 + self.tree.allocations() + self.names.allocations()
+    }
+
     fn position_of(&self, member: &[u8]) -> Option<Position> {
         let (_, id) = self.names.find(member);
         id.map(|id| self.tree.position_of(id, &self.names))
@@ -84,6 +117,18 @@ impl Board {
             words.push(value.to_word(dimension)?);
         }
         Ok(())
+    }
+}
+
+impl Relocate for Board {
+    /// Moves the board's memory in steps. Each step moves a chunk of nodes, a chunk of name pages, or a shard of the
+    /// index.
+    fn relocate(&mut self, from: usize, mover: &mut impl Mover) -> Option<usize> {
+        let nodes = self.tree.relocations();
+        in_steps(from, nodes + self.names.relocations(), mover, |step, mover| match step.checked_sub(nodes) {
+            None => self.tree.relocate(step, mover),
+            Some(step) => self.names.relocate(step, mover),
+        })
     }
 }
 

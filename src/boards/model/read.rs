@@ -1,10 +1,9 @@
 //! Queries of a board: GET, RANK, RANGE, AROUND, RANKOF.
 
-use super::Board;
-use super::error::BoardError;
 use super::schema::{Dimension, Ties};
 use super::tree::Cursor;
 use super::value::Value;
+use super::{Board, BoardError};
 
 #[derive(Clone, Copy, Debug)]
 pub struct Values<'a> {

@@ -1,8 +1,7 @@
 //! The schema of a board: its dimensions, TIES and KEEP.
 
+use super::BoardError;
 use std::num::NonZeroU64;
-
-use super::error::BoardError;
 
 pub const MAX_DIMENSIONS: usize = 64;
 

@@ -9,13 +9,12 @@
 
 use std::collections::HashSet;
 
-use super::error::BoardError;
 use super::names::MAX_NAME;
 use super::read::{Entry, Order, Range, Values};
 use super::schema::{Schema, Ties};
 use super::tree::Position;
 use super::value::Value;
-use super::{Board, MAX_MEMBERS};
+use super::{Board, BoardError, MAX_MEMBERS};
 
 #[derive(Clone, Copy, Debug)]
 pub struct Assignment<'a> {

@@ -10,7 +10,7 @@
 
 use std::fmt;
 
-use super::error::BoardError;
+use super::BoardError;
 use super::schema::{Dimension, Direction, Kind};
 
 const SIGN: u64 = 1 << 63;

@@ -75,7 +75,7 @@ impl Options {
                 (Some(algorithm), _) if follows_algorithm || algorithms.is_empty() => algorithms.push(algorithm),
                 (None, b"COST") if costs.is_empty() => {
                     costs.push(args.units()?);
-                    while args.is_at_number() {
+                    while args.is_at_value() {
                         costs.push(args.units()?);
                     }
                 }

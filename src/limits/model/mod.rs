@@ -173,8 +173,8 @@ impl Lifetime {
     /// Returns a lifetime that may end later than `until`: by an eighth of the window, but at most by 20 s. So most
     /// calls do not change the TTL of a busy key.
     fn lingering(until: Millis, window: Millis) -> Lifetime {
-        const MOST: Millis = 20_000;
-        Lifetime { until, linger: (window / 8).min(MOST) }
+        const MAX_LINGER: Millis = 20_000;
+        Lifetime { until, linger: (window / 8).min(MAX_LINGER) }
     }
 
     /// Returns the key's new expiry. Returns the current expiry `before` if it is neither earlier than `until` nor

@@ -12,7 +12,7 @@ use std::hash::BuildHasher;
 pub const CAPACITY: usize = 256;
 
 /// Keys with longer names are not counted, so that the sketch's size is bounded.
-pub const LONGEST_NAME: usize = 1024;
+pub const MAX_NAME: usize = 1024;
 
 /// The counter of a key. The key's number of denials is at most `count`, and at least `count - error`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl Sketch {
     }
 
     pub fn add(&mut self, database: i32, key: &[u8], now: Millis) {
-        if key.len() > LONGEST_NAME {
+        if key.len() > MAX_NAME {
             return;
         }
         let hash = self.hasher.hash_one((database, key));

@@ -13,7 +13,7 @@ use crate::base::time::{self, Millis};
 
 /// The maximum number of slots of a ring. A ring of this length takes 256 MiB. The server accepts strings of up to 512
 /// MiB.
-const MOST_SLOTS: usize = if cfg!(test) { 512 } else { 1 << 24 };
+const MAX_SLOTS: usize = if cfg!(test) { 512 } else { 1 << 24 };
 
 /// A ring of at most this many slots never shrinks.
 const SMALL: usize = 8;
@@ -34,13 +34,13 @@ impl Policy {
 
     /// Returns the length of a new ring in which `slots` slots are in use: `2 * slots`, but at most the number of
     /// slots that this policy can use. After a change of the policy, `slots` can be larger than that number. The length
-    /// is then `2 * slots`. The length is never larger than [`MOST_SLOTS`].
+    /// is then `2 * slots`. The length is never larger than [`MAX_SLOTS`].
     fn room_for(&self, slots: usize) -> usize {
         // The ring needs one slot per unit or per multiple of the precision, the oldest slot, and one slot for the next
         // write.
-        let most = usize::try_from(self.limit.min(self.window / self.precision + 2) + 2).unwrap_or(MOST_SLOTS);
+        let most = usize::try_from(self.limit.min(self.window / self.precision + 2) + 2).unwrap_or(MAX_SLOTS);
         let room = if slots <= most { (2 * slots).min(most) } else { 2 * slots };
-        room.min(MOST_SLOTS)
+        room.min(MAX_SLOTS)
     }
 }
 
@@ -144,7 +144,7 @@ impl<'a> SlidingCheck<'a> {
         } else {
             // If the ring cannot grow, the new slot replaces the newest slot. So the units of the replaced slot are
             // held longer than a window. The limit is still never exceeded.
-            (len >= MOST_SLOTS).then_some(len - 1)
+            (len >= MAX_SLOTS).then_some(len - 1)
         };
         if let Some(age) = place {
             return Update::overwrite(ring.replace(age, slot), lifetime);

@@ -51,7 +51,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     while let Some(keyword) = args.trailing_keyword()? {
         match keyword.bytes() {
             b"OLDER" => once(&mut older, args.wait()?)?,
-            b"GROUP" => once(&mut group, args.word()?.bytes())?,
+            b"GROUP" => once(&mut group, args.option_value()?.bytes())?,
             b"COUNT" => once(&mut count, args.positive()?)?,
             _ => return Err(Error::Syntax),
         }

@@ -45,7 +45,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let (mut which, mut count) = (None, None);
     while let Some(keyword) = args.trailing_keyword()? {
         match keyword.bytes() {
-            b"AFTER" => once(&mut which, Which::After(args.word()?.bytes()))?,
+            b"AFTER" => once(&mut which, Which::After(args.option_value()?.bytes()))?,
             b"LARGEST" => once(&mut which, Which::Largest)?,
             b"COUNT" => once(&mut count, args.positive()?)?,
             _ => return Err(Error::Syntax),

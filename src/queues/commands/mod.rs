@@ -52,7 +52,7 @@ impl<'a> Page<'a> {
         let (mut after, mut count) = (None, None);
         while let Some(keyword) = args.trailing_keyword()? {
             match keyword.bytes() {
-                b"AFTER" => once(&mut after, args.word()?.bytes())?,
+                b"AFTER" => once(&mut after, args.option_value()?.bytes())?,
                 b"COUNT" => once(&mut count, args.positive()?)?,
                 _ => return Err(Error::Syntax),
             }
@@ -108,13 +108,13 @@ impl<'a> Args<'a> {
 
     /// Parses a worker name: 1 to 255 bytes.
     pub fn worker(&mut self) -> Result<&'a [u8], Error> {
-        let worker = self.word()?.bytes();
+        let worker = self.option_value()?.bytes();
         if (1..=MAX_WORKER).contains(&worker.len()) { Ok(worker) } else { Err(Error::Worker) }
     }
 
     /// Parses a job ID, which must not be empty.
     pub fn id(&mut self) -> Result<&'a [u8], Error> {
-        let id = self.word()?.bytes();
+        let id = self.option_value()?.bytes();
         if id.is_empty() { Err(Error::EmptyId) } else { Ok(id) }
     }
 

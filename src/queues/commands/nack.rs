@@ -55,7 +55,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
             b"DEAD" => once(&mut fate, Nack::Dead)?,
             b"FREE" => flag(&mut is_free)?,
             b"HOLD" => once(&mut hold, after(now, args.duration()?)?)?,
-            b"ERROR" => once(&mut error, args.word()?.bytes())?,
+            b"ERROR" => once(&mut error, args.option_value()?.bytes())?,
             _ => return Err(Error::Syntax),
         }
     }

@@ -60,7 +60,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
             b"PRIORITY" => once(&mut priority, args.priority()?)?,
             b"MAXATTEMPTS" => once(&mut max_attempts, args.attempts()?)?,
             b"EVERY" => once(&mut every, args.duration()?)?,
-            b"GROUP" => once(&mut group, args.word()?.bytes())?,
+            b"GROUP" => once(&mut group, args.option_value()?.bytes())?,
             b"TTL" => once(&mut ttl, args.duration()?)?,
             b"REPLACE" => flag(&mut replace)?,
             b"AGAIN" => flag(&mut again)?,

@@ -39,7 +39,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let (mut group, mut count, mut ids): (_, _, &[Str<'_>]) = (None, None, &[]);
     while let Some(keyword) = args.trailing_keyword()? {
         match keyword.bytes() {
-            b"GROUP" => once(&mut group, args.word()?.bytes())?,
+            b"GROUP" => once(&mut group, args.option_value()?.bytes())?,
             b"COUNT" => once(&mut count, args.positive()?)?,
             b"ID" if count.is_none() => ids = args.strings().map_err(|_| Error::Syntax)?,
             _ => return Err(Error::Syntax),

@@ -13,8 +13,8 @@ pub use waiter::{Waiter, on_server, start};
 use crate::base::db_key::{DbKey, DbKeyRef};
 use crate::base::time::Millis;
 use crate::server::blocking::Blocked;
-use crate::server::shared::Shared;
 use crate::server::timer::Timer;
+use crate::server::under_lock::UnderLock;
 use crate::server::{Context, Str};
 use hashbrown::HashMap;
 use lazy_static::lazy_static;
@@ -22,7 +22,7 @@ use model::{Client, Waiting};
 use redis_module::RedisLockIndicator;
 
 lazy_static! {
-    static ref STATE: Shared<Waiters> = Shared::new(Waiters::default());
+    static ref STATE: UnderLock<Waiters> = UnderLock::new(Waiters::default());
     /// The timer of the next check. [`start`] sets its task.
     static ref TIMER: Timer = Timer::without_task();
 }

@@ -40,14 +40,11 @@ pub mod name;
 #[cfg(test)]
 mod tests;
 
-use crate::base::alarm::Alarm;
+use crate::base::alarm::{Alarm, HORIZON};
 use crate::base::time::Millis;
 use hashbrown::{Equivalent, HashMap};
 use std::collections::BTreeSet;
 use std::hash::Hash;
-
-/// The maximum delay of the timer, in ms. It is longer than the time between two calls of [`Waiting::tick`].
-pub const HORIZON: Millis = 1500;
 
 /// The delay in ms until the next check of a claimable key if the server must not serve the key's clients now.
 const RETRY: Millis = 250;

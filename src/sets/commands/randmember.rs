@@ -9,7 +9,7 @@ use crate::base::time::{self, Millis};
 use crate::error::Error;
 use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::key::Reading;
-use crate::server::shared::Shared;
+use crate::server::under_lock::UnderLock;
 use crate::server::zset::Element;
 use crate::server::{Context, OwnedStr, Str};
 use crate::sets::ExpiringSet;
@@ -17,7 +17,7 @@ use hashbrown::HashSet;
 use lazy_static::lazy_static;
 
 /// The maximum number of members for a negative count, so that the reply fits into memory.
-const MOST_REPEATED: u64 = 1 << 20;
+const MAX_REPEATED: u64 = 1 << 20;
 
 /// One lookup by rank takes as long as iterating over this many members. If more than 1/`WALK` of the live members
 /// are requested, the command iterates over all of them.
@@ -25,7 +25,7 @@ const WALK: u64 = 12;
 
 lazy_static! {
     /// The generator of all calls, because a new seed takes as long as several draws.
-    static ref RANDOM: Shared<Random> = Shared::new(Random::new());
+    static ref RANDOM: UnderLock<Random> = UnderLock::new(Random::new());
 }
 
 pub const SPEC: Spec = Spec {
@@ -44,7 +44,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let key = args.string()?;
     let count = if args.is_empty() { None } else { Some(args.integer()?) };
     args.finish()?;
-    if count.is_some_and(|count| count < 0 && count.unsigned_abs() > MOST_REPEATED) {
+    if count.is_some_and(|count| count < 0 && count.unsigned_abs() > MAX_REPEATED) {
         return Err(Error::TooManyRepeated);
     }
 

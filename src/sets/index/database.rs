@@ -6,11 +6,11 @@
 //!
 //! The blocks are also ordered by the earliest due time of their sets, to find the set that is due first.
 
+use super::AT_ONCE;
 use super::pending::PendingTags;
-use super::{AT_ONCE, NEVER};
 use crate::base::chunks::Chunks;
 use crate::base::index::Index;
-use crate::base::time::{self, Millis};
+use crate::base::time::{self, Millis, NEVER};
 use hashbrown::DefaultHashBuilder;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher;

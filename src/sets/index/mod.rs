@@ -19,31 +19,25 @@ mod pending;
 #[cfg(test)]
 mod tests;
 
-use crate::base::alarm::Alarm;
+use crate::base::alarm::{Alarm, HORIZON};
 use crate::base::db_key::DbKey;
-use crate::base::time::{self, Millis};
+use crate::base::time::{self, Millis, NEVER};
 pub use database::Database;
 pub use pace::Pace;
 use pending::Moved;
 pub use pending::PendingTag;
 use std::collections::BTreeMap;
 
-/// The due time of a set that is never due.
-pub const NEVER: Millis = Millis::MAX;
-
 /// A due time that has always passed, even after the clock has stepped back.
 pub const AT_ONCE: Millis = 0;
 
-/// The maximum delay of the timer. It exceeds the interval of the cron job, which is at most a second.
-pub const HORIZON: Millis = 1500;
-
 /// The minimum and maximum delay until the next visit to a set that could not be read. Such visits are planned 1 ms
 /// apart, so at most a thousand of them are due in a second.
-const RETRY: [Millis; 2] = [1000, 60_000];
+const RETRY_DELAYS: [Millis; 2] = [1000, 60_000];
 
 /// The longest real time between two readings of the wall clock, in ms. If two readings differ by more, the clock has
-/// stepped, and only `STEP` ms count as passed time.
-const STEP: Millis = 2000;
+/// stepped, and only `MAX_ELAPSED` ms count as passed time.
+const MAX_ELAPSED: Millis = 2000;
 
 /// One run of the cron job frees at most this many blocks of a dropped database. This takes some tens of µs.
 const FREED: usize = 128;
@@ -215,7 +209,7 @@ impl Tracking {
             }
             Outcome::Gone => drop(database.forget(&key.name)),
             Outcome::Unknown => {
-                let [soonest, latest] = RETRY.map(|delay| self.passed + delay);
+                let [soonest, latest] = RETRY_DELAYS.map(|delay| self.passed + delay);
                 self.retry = (self.retry + 1).clamp(soonest, latest);
                 database.postpone(&key.name, self.retry);
             }
@@ -304,7 +298,7 @@ impl Tracking {
     }
 
     fn observe(&mut self, now: Millis) {
-        self.passed += now.saturating_sub(self.seen).min(STEP);
+        self.passed += now.saturating_sub(self.seen).min(MAX_ELAPSED);
         self.seen = now;
     }
 }

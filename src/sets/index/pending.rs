@@ -3,9 +3,9 @@
 //!
 //! Only events tell the module of a pending tag, so this list must be exact: a pending tag moves with its key.
 
-use super::{AT_ONCE, NEVER, Tracking};
+use super::{AT_ONCE, Tracking};
 use crate::base::db_key::DbKey;
-use crate::base::time::Millis;
+use crate::base::time::{Millis, NEVER};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 

@@ -20,7 +20,7 @@ fn databases_are_told_apart_and_long_names_are_not_counted() {
     let mut sketch = Sketch::new();
     sketch.add(0, b"k", 1);
     sketch.add(1, b"k", 2);
-    sketch.add(0, &[b'x'; LONGEST_NAME + 1], 3);
+    sketch.add(0, &[b'x'; MAX_NAME + 1], 3);
     let seen: Vec<_> = sketch.top().iter().map(|counter| (counter.database, counter.count)).collect();
     assert_eq!(seen.len(), 2);
     sketch.clear();

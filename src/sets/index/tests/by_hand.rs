@@ -1,9 +1,9 @@
 //! Tests of timer requests and visits, case by case.
 
-use crate::base::alarm::Alarm;
+use crate::base::alarm::{Alarm, HORIZON};
 use crate::base::db_key::DbKey;
-use crate::base::time::Millis;
-use crate::sets::index::{HORIZON, NEVER, Need, Outcome, PendingTag, Tracking, visit_at};
+use crate::base::time::{Millis, NEVER};
+use crate::sets::index::{Need, Outcome, PendingTag, Tracking, visit_at};
 
 const NOW: Millis = 1_000_000_000_000;
 const IDLE: Need = Need { sweeps: true, at_once: false };

@@ -3,10 +3,10 @@
 //! `ZEITSET_SEEDS` sets the number of seeds (default [`SEEDS`]), `ZEITSET_SEED` the first seed. A failure prints its
 //! seed.
 
-use crate::base::alarm::Alarm;
-use crate::base::time::{self, Millis};
+use crate::base::alarm::{Alarm, HORIZON};
+use crate::base::time::{self, Millis, NEVER};
 use crate::base::{histories, number};
-use crate::sets::index::{HORIZON, NEVER, Need, Outcome, PendingTag, Tracking};
+use crate::sets::index::{Need, Outcome, PendingTag, Tracking};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet};

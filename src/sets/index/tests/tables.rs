@@ -1,7 +1,7 @@
 //! Compares the tracked sets of a database with a plain map.
 
-use crate::base::time::Millis;
-use crate::sets::index::{Database, DbKey, NEVER, Outcome, PendingTag, Tracking};
+use crate::base::time::{Millis, NEVER};
+use crate::sets::index::{Database, DbKey, Outcome, PendingTag, Tracking};
 use proptest::prelude::*;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};

@@ -12,11 +12,11 @@ unsafe impl RedisLockIndicator for Context {}
 ///
 /// A borrow must end before any call that makes the server send events. The event handlers also borrow the state, and a
 /// second borrow panics.
-pub struct Shared<T>(RedisGILGuard<RefCell<T>>);
+pub struct UnderLock<T>(RedisGILGuard<RefCell<T>>);
 
-impl<T> Shared<T> {
-    pub fn new(value: T) -> Shared<T> {
-        Shared(RedisGILGuard::new(RefCell::new(value)))
+impl<T> UnderLock<T> {
+    pub fn new(value: T) -> UnderLock<T> {
+        UnderLock(RedisGILGuard::new(RefCell::new(value)))
     }
 
     pub fn with<R>(&self, holder: &impl RedisLockIndicator, use_it: impl FnOnce(&mut T) -> R) -> R {

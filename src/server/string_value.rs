@@ -6,19 +6,19 @@ use redis_module::raw;
 use std::ffi::c_int;
 use std::slice;
 
-/// An open key that holds a string, or a missing key that becomes a string with [`set`](Text::set).
-pub struct Text<'k, M: Mode> {
+/// An open key that holds a string, or a missing key that becomes a string with [`set`](StringValue::set).
+pub struct StringValue<'k, M: Mode> {
     /// The open key. Callers use this field to get the context, to change the TTL, or to close the key.
     pub key: Key<'k, M>,
     is_missing: bool,
 }
 
-impl<'k, M: Mode> Text<'k, M> {
+impl<'k, M: Mode> StringValue<'k, M> {
     /// Wraps an open key. Returns `None` if the key holds a value that is not a string.
-    pub fn new(key: Key<'k, M>) -> Option<Text<'k, M>> {
+    pub fn new(key: Key<'k, M>) -> Option<StringValue<'k, M>> {
         let key_type = key.key_type();
         matches!(key_type, KeyType::Empty | KeyType::String)
-            .then_some(Text { key, is_missing: key_type == KeyType::Empty })
+            .then_some(StringValue { key, is_missing: key_type == KeyType::Empty })
     }
 
     /// Returns the time at which the key expires, in Unix ms. `None` if the key has no TTL or is missing.
@@ -44,7 +44,7 @@ impl<'k, M: Mode> Text<'k, M> {
     }
 }
 
-impl Text<'_, Writing> {
+impl StringValue<'_, Writing> {
     /// Sets the string. If the length stays the same, the bytes are written in place and the key keeps its TTL.
     /// Otherwise a new string replaces the old one, because the server would reserve twice the memory for a string that
     /// grows. Returns whether the key keeps its TTL.
