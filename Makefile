@@ -78,10 +78,11 @@ bench: need
 bench-instructions: need
 	CARGO="$(CARGO)" scripts/instructions.sh "$(TARGET_DIR)/instructions" docs/benchmarks/instructions.md $(SERVERS)
 
-## make bench-clients  compare the libraries' workers with arq, RQ and BullMQ, and Celery's brokers; measure limits with units ahead; into docs/benchmarks
+## make bench-clients  compare the libraries' workers with arq, RQ and BullMQ, and Celery's brokers; measure limits with units ahead, and the crate for Rust; into docs/benchmarks
 bench-clients: need build
 	clients/bench/run.sh "$(MODULE)" "$(TARGET_DIR)/bench-clients" docs/benchmarks/workers.md
 	clients/bench/ahead.sh "$(MODULE)" "$(TARGET_DIR)/bench-clients/ahead" docs/benchmarks/ahead.md
+	CARGO="$(CARGO)" clients/bench/rust.sh "$(MODULE)" "$(TARGET_DIR)/bench-clients/rust" docs/benchmarks/rust.md
 	clients/bench/celery.sh "$(MODULE)" "$(TARGET_DIR)/bench-clients/celery" >docs/benchmarks/celery.md
 
 ## make test-matrix integration tests on other Redis and Valkey servers, which are not installed (see scripts/matrix.sh)

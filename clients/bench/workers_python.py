@@ -1,6 +1,6 @@
 """Pushes jobs, runs them with ten at once, and prints how long that took.
 
-usage: workers_python.py zeitset-tasks | zeitset-threads | arq | rq  nothing | wait  PORT
+usage: workers_python.py zeitset-tasks | zeitset-threads | arq | rq  nothing | wait  PORT [JOBS]
 
 The time is from the start of the first job to the end of the last one. The start of the program is not included.
 """
@@ -121,7 +121,7 @@ def rq(job: str, port: int, count: int) -> float:
 def main() -> None:
     program, job, port = sys.argv[1], sys.argv[2], int(sys.argv[3])
     logging.disable(logging.INFO)
-    count = (JOBS if job == "nothing" else JOBS_THAT_WAIT)[program]
+    count = int(sys.argv[4]) if len(sys.argv) > 4 else (JOBS if job == "nothing" else JOBS_THAT_WAIT)[program]
     redis.Redis(port=port).flushall()
     name, _, kind = program.partition("-")
     if name == "zeitset":

@@ -2,14 +2,12 @@
 //!
 //! The header X-Api-Key identifies a client. The environment variables LIMIT and WINDOW (seconds) set the limit.
 
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use axum::routing::{get, post};
 use axum::{Extension, Router};
 use std::env;
 use zeitset_client::tower::{LimitLayer, by_header};
-use zeitset_client::{Decision, Job, Limiter, Queue, Worker};
-
-type Mails = Queue<redis::aio::ConnectionManager, String>;
+use zeitset_client::{Decision, Error, Job, Limiter, Queue, Worker};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
@@ -18,19 +16,16 @@ async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let redis = client.get_connection_manager().await?;
     let set = |name, default: &str| env::var(name).unwrap_or(default.into());
     let limiter = Limiter::new(redis.clone(), "default", &format!("{}/{}s", set("LIMIT", "10"), set("WINDOW", "60")))?;
+    let mails = Queue::<_, String>::new(redis, "mails");
+    let push = async move |Path(to): Path<String>| mails.push(&to).await.map(|_| to).map_err(|error| error.to_string());
     let app = Router::new()
         .route("/", get(hello))
-        .route("/mails/{to}", post(mail))
-        .layer(LimitLayer::new([limiter], by_header("x-api-key")))
-        .with_state(Mails::new(redis, "mails"));
-    let worker = Worker::new(client, "mails", async |job: Job<String>| {
-        println!("a mail to {}", job.payload);
-        Ok::<(), std::io::Error>(())
-    });
+        .route("/mails/{to}", post(push))
+        .layer(LimitLayer::new([limiter], by_header("x-api-key")));
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", port)).await?;
     println!("http://{}/", listener.local_addr()?);
     // SIGTERM and SIGINT stop the worker, which finishes its jobs.
-    tokio::select! { served = axum::serve(listener, app) => served?, stopped = worker.run() => stopped? }
+    tokio::select! { served = axum::serve(listener, app) => served?, stopped = Worker::new(client, "mails", mail).run() => stopped? }
     Ok(())
 }
 
@@ -38,6 +33,7 @@ async fn hello(Extension(decision): Extension<Decision>) -> String {
     format!("{{\"charged_until_ms\": {}}}\n", decision.checks[0].charged_until_ms)
 }
 
-async fn mail(State(mails): State<Mails>, Path(to): Path<String>) -> Result<String, String> {
-    mails.push(&to).await.map(Option::unwrap_or_default).map_err(|error| error.to_string())
+async fn mail(job: Job<String>) -> Result<(), Error> {
+    println!("a mail to {}", job.payload);
+    Ok(())
 }

@@ -14,6 +14,8 @@ export interface LimitState {
   readonly waitMs?: number | undefined;
   /** Whether the limit denies the call now, but can allow it later. */
   readonly isDenied?: boolean;
+  /** Whether the limit never allows the call. */
+  readonly isHopeless?: boolean;
 }
 
 export function headers(limits: readonly LimitState[]): Record<string, string> {
@@ -27,7 +29,8 @@ export function headers(limits: readonly LimitState[]): Record<string, string> {
     fields["RateLimit"] = known.map((limit) => `${quoted(limit.name)};r=${free(limit)};t=${effectiveWindow(limit)}`).join(", ");
   }
   const waits = known.filter(({ isDenied }) => isDenied).map(effectiveWindow);
-  if (waits.length > 0) fields["Retry-After"] = `${Math.max(...waits)}`;
+  // A call that one limit never allows has no wait.
+  if (waits.length > 0 && !known.some(({ isHopeless }) => isHopeless)) fields["Retry-After"] = `${Math.max(...waits)}`;
   return fields;
 }
 

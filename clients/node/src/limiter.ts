@@ -108,7 +108,7 @@ export class Check {
     if (this.error) return { name, limit, windowMs, unit };
     const isDenied = this.retryAfterMs > 0;
     const waitMs = isDenied ? this.retryAfterMs : this.resetAfterMs;
-    return { name, limit, windowMs, unit, remaining: this.remaining, waitMs, isDenied };
+    return { name, limit, windowMs, unit, remaining: this.remaining, waitMs, isDenied, isHopeless: this.retryAfterMs < 0 };
   }
 }
 
@@ -122,9 +122,10 @@ export class Checks {
     readonly error?: Error,
   ) {}
 
-  /** The longest wait of the limits that deny. */
+  /** The longest wait of the limits that deny. -1: the call never succeeds. */
   get retryAfterMs(): number {
-    return this.allowed ? 0 : Math.max(0, ...this.checks.map((check) => check.retryAfterMs));
+    const waits = this.checks.map((check) => check.retryAfterMs);
+    return this.allowed ? 0 : waits.some((wait) => wait < 0) ? -1 : Math.max(0, ...waits);
   }
 
   headers(): Record<string, string> {

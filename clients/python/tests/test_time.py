@@ -71,7 +71,7 @@ def test_rates(text: str, limit: int, window_ms: int) -> None:
     assert rate(text) == (limit, window_ms)
 
 
-@pytest.mark.parametrize("text", ["5", "5/", "/m", "5/fortnight", "0/m", "5/0s", "-5/m", "5/ms/s", "5/minutess", "5/10"])
+@pytest.mark.parametrize("text", ["5", "5/", "/m", "5/fortnight", "0/m", "5/0s", "-5/m", "5/ms/s", "5/minutess"])
 def test_what_is_no_rate_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         rate(text)

@@ -1,41 +1,63 @@
 //! What the crate costs: checks against bare commands of the crate redis, empty jobs, and the layer's own time.
 //!
-//! `cargo bench -p zeitset-client --all-features`. Each figure is a ratio or a time of one run; the parts of a ratio take
-//! turns, so that the load of the machine changes both. To compare workers, `python clients/bench/workers_python.py`
-//! runs the same jobs.
+//! `cargo bench -p zeitset-client --all-features` measures all three on a server of its own. With the argument `checks`,
+//! `jobs` or `layer` and a URL, it measures one of them on this server. Each line of the output has a name and a figure:
+//! calls or jobs per second, a ratio, or nanoseconds. The parts of a ratio take turns, so that the load of the machine
+//! changes both. `clients/bench/rust.sh` repeats the measurements, also with the worker in Python.
 
 use axum::body::Body;
 use axum::http::{Request, Response};
+use serde_json::{Value, json};
 use std::convert::Infallible;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use testkit::Server;
 use tower::{Layer, ServiceExt, service_fn};
 use zeitset_client::tower::{LimitLayer, by_path};
-use zeitset_client::{Job, Limiter, Queue, Worker};
+use zeitset_client::{Event, Job, Limiter, Queue, Worker};
 
 const TASKS: usize = 64;
 const CHECKS: usize = 200;
+const ROUNDS: usize = 20;
 const JOBS: usize = 10_000;
 const REQUESTS: u32 = 20_000;
 
+type Done = Result<(), Box<dyn std::error::Error + Send + Sync>>;
+
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+async fn main() -> Done {
+    // Cargo adds an argument that begins with a hyphen.
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
+    if let [part, url] = arguments.as_slice() {
+        return measure(part, &redis::Client::open(url.as_str())?).await;
+    }
     let server = Server::start();
     let client = redis::Client::open(server.url())?;
-    checks(&client).await?;
-    jobs(&client).await?;
-    layer(&client).await
+    for part in ["checks", "jobs", "layer"] {
+        measure(part, &client).await?;
+    }
+    Ok(())
+}
+
+async fn measure(part: &str, client: &redis::Client) -> Done {
+    match part {
+        "checks" => checks(client).await,
+        "jobs" => jobs(client).await,
+        "layer" => layer(client).await,
+        _ => Err(format!("expected checks, jobs or layer, not {part}").into()),
+    }
 }
 
 /// Compares `Limiter::check` with the same command of the crate redis: many tasks on one connection. On a busy machine,
 /// the ratio of the times that this thread has computed is the better one.
-async fn checks(client: &redis::Client) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+async fn checks(client: &redis::Client) -> Done {
     // On a busy machine, a reply may take longer than the time limits.
     let config = redis::AsyncConnectionConfig::new().set_response_timeout(None);
     let redis = client.get_multiplexed_async_connection_with_config(&config).await?;
     let limiter = Limiter::builder(redis.clone(), "checks", "1000000000/1h").timeout("1m").build()?;
     let mut times = [(Duration::ZERO, Duration::ZERO); 2];
-    for round in 0..20 {
+    for round in 0..ROUNDS {
         // The parts take turns to be the first.
         let is_ours = (round + round / 2) % 2 == 0;
         let (start, begun) = (Instant::now(), computed());
@@ -63,30 +85,40 @@ async fn checks(client: &redis::Client) -> Result<(), Box<dyn std::error::Error 
         *wall += start.elapsed();
         *thread += computed() - begun;
     }
-    let rate = |time: Duration| (TASKS * CHECKS * 10) as f64 / time.as_secs_f64();
+    let rate = |time: Duration| (TASKS * CHECKS * ROUNDS / 2) as f64 / time.as_secs_f64();
     let [bare, ours] = times;
-    println!("checks a second, {TASKS} tasks, one connection: bare {:.0}, limiter {:.0}", rate(bare.0), rate(ours.0));
-    println!("ratio {:.2}, of the thread's time {:.2}", rate(ours.0) / rate(bare.0), rate(ours.1) / rate(bare.1));
+    println!("bare {:.0}\nlimiter {:.0}", rate(bare.0), rate(ours.0));
+    println!("ratio {:.3}\nratio_of_thread {:.3}", rate(ours.0) / rate(bare.0), rate(ours.1) / rate(bare.1));
     Ok(())
 }
 
-async fn jobs(client: &redis::Client) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    let queue = Queue::<_, u32>::new(client.get_connection_manager().await?, "jobs");
-    let payloads: Vec<u32> = (0..u32::try_from(JOBS)?).collect();
+/// Measures from the start of the first job to the end of the last one, as clients/bench/workers_python.py does.
+async fn jobs(client: &redis::Client) -> Done {
+    let queue = Queue::<_, Value>::new(client.get_connection_manager().await?, "jobs");
+    let payloads: Vec<Value> = (0..JOBS).map(|number| json!({ "number": number })).collect();
     for part in payloads.chunks(500) {
-        queue.push_many(part.iter().map(|n| queue.push(n))).await?;
+        queue.push_many(part.iter().map(|payload| queue.push(payload))).await?;
     }
-    let worker = Worker::new(client.clone(), "jobs", async |_: Job<u32>| Ok::<(), Infallible>(()));
-    let start = Instant::now();
-    worker.concurrency(10).run_burst().await?;
-    let seconds = start.elapsed().as_secs_f64();
-    println!("{JOBS} empty jobs, a worker of ten: {seconds:.2} s, {:.0} a second", JOBS as f64 / seconds);
+    let (begun, ended) = (Arc::new(OnceLock::new()), Arc::new(OnceLock::new()));
+    let (first, last, completed) = (Arc::clone(&begun), Arc::clone(&ended), AtomicUsize::new(0));
+    let worker = Worker::new(client.clone(), "jobs", move |_: Job<Value>| {
+        first.get_or_init(Instant::now);
+        async { Ok::<(), Infallible>(()) }
+    });
+    let worker = worker.concurrency(10).on_event(move |event| {
+        if matches!(event, Event::Completed(_)) && completed.fetch_add(1, Ordering::Relaxed) == JOBS - 1 {
+            last.get_or_init(Instant::now);
+        }
+    });
+    worker.run_burst().await?;
+    let (Some(begun), Some(ended)) = (begun.get(), ended.get()) else { return Err("the jobs have not run".into()) };
+    println!("jobs {:.0}", JOBS as f64 / ended.duration_since(*begun).as_secs_f64());
     Ok(())
 }
 
 /// Measures the time that this thread computes for a request, with and without the layer. The limiter has units in
 /// stock, so the layer calls no server.
-async fn layer(client: &redis::Client) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+async fn layer(client: &redis::Client) -> Done {
     let redis = client.get_multiplexed_async_connection().await?;
     let limiter = Limiter::builder(redis, "layer", "1000000000/1h").ahead(1_000_000_000).build()?;
     for _ in 0..40 {
@@ -108,7 +140,7 @@ async fn layer(client: &redis::Client) -> Result<(), Box<dyn std::error::Error +
         without += between - start;
         with += computed() - between;
     }
-    println!("a request with the layer: {:?} more of the thread's time", (with - without) / REQUESTS);
+    println!("layer_ns {}", with.saturating_sub(without).as_nanos() / u128::from(REQUESTS));
     Ok(())
 }
 

@@ -5,11 +5,23 @@ use crate::time::Period;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// A payload of unchanged bytes, for queues and handlers: `Queue::<_, Raw>::new(…)`.
+/// A payload of unchanged bytes, for queues and handlers.
+///
+#[doc = example!(builder "let files = Queue::<_, Raw>::new(redis, \"files\");\nfiles.push(&Raw(vec![0, 255])).await?;")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Raw(pub Vec<u8>);
 
 /// What a queue can push: a value that serde serializes to JSON, or [`Raw`].
+///
+/// ```
+/// use zeitset_client::{Decode, Encode, Error};
+///
+/// fn copy<T: Encode + Decode>(payload: &T) -> Result<T, Error> {
+///     T::decode(&payload.encode()?)
+/// }
+/// assert_eq!(copy(&vec![1, 2])?, [1, 2]);
+/// # Ok::<(), Error>(())
+/// ```
 pub trait Encode {
     /// Whether a header may precede the payload.
     #[doc(hidden)]
@@ -18,7 +30,7 @@ pub trait Encode {
     fn encode(&self) -> Result<Vec<u8>, Error>;
 }
 
-/// What a handler can get: a value that serde reads from JSON, or [`Raw`].
+/// What a handler can get: a value that serde reads from JSON, or [`Raw`]. See [`Encode`].
 pub trait Decode: Sized {
     /// Whether a header may precede the payload.
     #[doc(hidden)]

@@ -54,6 +54,15 @@ codes! {
 }
 
 /// An error of this crate.
+///
+#[doc = example!(
+    "match zrl::check(\"search:ann\", 5, \"1m\").query(&mut redis) {\n",
+    "    Ok(check) => println!(\"{}\", check.allowed),\n",
+    "    Err(error) if error.code() == Some(&zeitset_client::Code::NotLimit) => println!(\"the key holds another type\"),\n",
+    "    Err(error) if error.is_refusal() => println!(\"no memory or no replicas, perhaps: {error}\"),\n",
+    "    Err(error) if error.is_temporary() => println!(\"Redis is away: {error}\"),\n",
+    "    Err(error) => return Err(error),\n}"
+)]
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Error {

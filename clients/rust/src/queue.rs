@@ -77,6 +77,8 @@ impl<C: ConnectionLike + Clone + Send + Sync, T: Encode + Decode> Queue<C, T> {
 
     /// Returns a queue whose jobs are in several keys: `{mails:0}`, `{mails:1}` … All clients need the same number.
     /// Fails if the number is not from 1 to 1,024, or if the name contains braces.
+    ///
+    #[doc = example!(builder r#"let queue = Queue::<_, String>::with_shards(redis, "parcels", 16)?;"#)]
     pub fn with_shards(connection: C, name: impl Into<String>, shards: u16) -> Result<Self, Error> {
         let name: String = name.into();
         Ok(Self { connection, keys: keys_of(&name, Some(shards))?, name, payload: PhantomData })
@@ -162,7 +164,11 @@ impl<C: ConnectionLike + Clone + Send + Sync, T: Encode + Decode> Queue<C, T> {
 
     /// Returns a job; None if it is not in the queue. `group` helps to find the job if the queue has shards.
     ///
-    #[doc = example!(queue "if let Some(found) = queue.get(\"greeting\", None).await? {\n    println!(\"{} {:?}\", found.job.state, found.payload);\n}")]
+    #[doc = example!(queue
+        "let found: Option<WithPayload<String, zq::Job>> = queue.get(\"greeting\", None).await?;\n",
+        "match found.map(|found| found.payload) {\n    Some(Ok(text)) => println!(\"{text}\"),\n",
+        "    Some(Err(Undecodable { error, .. })) => println!(\"{error}\"),\n    None => println!(\"no such job\"),\n}"
+    )]
     pub async fn get(&self, id: &str, group: Option<&str>) -> Result<Option<WithPayload<T, zq::Job>>, Error> {
         let found = self.find(id, group, |key| zq::get(key, id), Option::is_some).await?;
         Ok(found.map(|mut job| WithPayload { payload: payload(std::mem::take(&mut job.payload)), job }))
@@ -443,6 +449,8 @@ impl<C, T: Encode> Push<'_, C, T> {
     }
 
     /// Returns the command, for a pipeline, a transaction, or `job.chain`.
+    ///
+    #[doc = example!(queue "let mut pipe = redis::pipe();\npipe.atomic().add_command(queue.push(&\"hello\".to_owned()).into_cmd()?);")]
     pub fn into_cmd(self) -> Result<redis::Cmd, Error> {
         Ok(self.call()?.1.into())
     }

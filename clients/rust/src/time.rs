@@ -79,6 +79,14 @@ impl From<u32> for Period {
 }
 
 /// A moment: a [`SystemTime`], Unix time in milliseconds, or text that the commands accept after `AT`.
+///
+/// ```
+/// use std::time::{Duration, UNIX_EPOCH};
+/// use zeitset_client::Moment;
+///
+/// let moment = Moment::from(UNIX_EPOCH + Duration::from_secs(1_900_000_000));
+/// assert_eq!(moment, Moment::from(1_900_000_000_000));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moment(String);
 

@@ -24,8 +24,8 @@ use crate::limiter::{Connection, Decision, Limiter, check_all, reserve_all};
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{HeaderMap, Request, Response, StatusCode};
-use http_body::{Body, Frame, SizeHint};
-use pin_project_lite::pin_project;
+use http_body::Body;
+use http_body_util::{Either, Full};
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -41,12 +41,16 @@ type CostOf = Arc<dyn Fn(&Parts) -> u64 + Send + Sync>;
 ///
 /// The address is in the extensions of the request, as an [`IpAddr`], as a [`SocketAddr`] or, with the feature `axum`,
 /// as `ConnectInfo<SocketAddr>`. Behind a proxy, use [`by_client_behind`].
+///
+#[doc = example!(limiter "use zeitset_client::tower::*;\nlet layer = LimitLayer::new([limiter], by_client());")]
 pub fn by_client() -> impl Fn(&Parts) -> Option<String> + Clone {
     by_client_behind(0, 56)
 }
 
 /// Like [`by_client`], behind this number of proxies, each of which adds an address to `X-Forwarded-For`. `ipv6` is the
 /// number of bits of IPv6 networks.
+///
+#[doc = example!(limiter "use zeitset_client::tower::*;\nlet layer = LimitLayer::new([limiter], by_client_behind(1, 56));")]
 pub fn by_client_behind(proxies: usize, ipv6: u8) -> impl Fn(&Parts) -> Option<String> + Clone {
     move |parts| {
         let fields: Vec<_> =
@@ -69,6 +73,8 @@ fn peer_of(parts: &Parts) -> Option<IpAddr> {
 
 /// Returns a key function: the value of a header field, for example of an API key that an inner layer has checked. A
 /// request without the field has the key "".
+///
+#[doc = example!(limiter "use zeitset_client::tower::*;\nlet layer = LimitLayer::new([limiter], by_header(\"x-api-key\"));")]
 pub fn by_header(name: &'static str) -> impl Fn(&Parts) -> Option<String> + Clone {
     move |parts| {
         let value = parts.headers.get(name).map_or(&[][..], HeaderValue::as_bytes);
@@ -77,23 +83,19 @@ pub fn by_header(name: &'static str) -> impl Fn(&Parts) -> Option<String> + Clon
 }
 
 /// Returns a key function: the path of the request.
+///
+#[doc = example!(limiter "use zeitset_client::tower::*;\nlet layer = LimitLayer::new([limiter], by_path());")]
 pub fn by_path() -> impl Fn(&Parts) -> Option<String> + Clone {
     |parts| Some(parts.uri.path().to_owned())
 }
 
 /// Limits requests. See the [module](self).
+#[derive(Clone)]
 pub struct LimitLayer<C> {
     limits: Arc<[Limiter<C>]>,
     key: KeyOf,
     cost: CostOf,
     refunds: bool,
-}
-
-impl<C> Clone for LimitLayer<C> {
-    fn clone(&self) -> Self {
-        let Self { limits, key, cost, refunds } = self;
-        Self { limits: Arc::clone(limits), key: Arc::clone(key), cost: Arc::clone(cost), refunds: *refunds }
-    }
 }
 
 impl<C: Connection> LimitLayer<C> {
@@ -107,17 +109,14 @@ impl<C: Connection> LimitLayer<C> {
         Self { limits, key: Arc::new(move |parts| key(parts).into()), cost: Arc::new(|_| 1), refunds: false }
     }
 
-    /// How many units a request costs; 1 by default. A cost above the limit is an error: the layer answers 500.
-    pub fn cost(mut self, cost: impl Fn(&Parts) -> u64 + Send + Sync + 'static) -> Self {
-        self.cost = Arc::new(cost);
-        self
-    }
-
-    /// Refunds the units of a request that is cancelled before its response, for example because the client has closed
-    /// the connection, or because an outer layer has a time limit. False by default.
-    pub fn refund_cancelled(mut self, refunds: bool) -> Self {
-        self.refunds = refunds;
-        self
+    setters! { self [limiter "use zeitset_client::tower::*;\nlet layer = LimitLayer::new([limiter], by_path())" ";"]
+        /// How many units a request costs; 1 by default. A cost above the limit is an error: the layer answers 500.
+        cost(cost: impl Fn(&Parts) -> u64 + Send + Sync + 'static = |parts| if parts.method == "POST" { 5 } else { 1 }) {
+            self.cost = Arc::new(cost)
+        }
+        /// Refunds the units of a request that is cancelled before its response, for example because the client has
+        /// closed the connection, or because an outer layer has a time limit. False by default.
+        refund_cancelled(refunds: bool = true) { self.refunds = refunds }
     }
 
     async fn decide(&self, parts: &Parts) -> Result<Option<(Decision, Option<crate::Reservation<C>>)>, Error> {
@@ -133,7 +132,7 @@ impl<C: Connection> LimitLayer<C> {
     }
 }
 
-impl<C, S> Layer<S> for LimitLayer<C> {
+impl<C: Connection, S> Layer<S> for LimitLayer<C> {
     type Service = Limit<C, S>;
 
     fn layer(&self, inner: S) -> Limit<C, S> {
@@ -142,16 +141,23 @@ impl<C, S> Layer<S> for LimitLayer<C> {
 }
 
 /// The service of a [`LimitLayer`].
+///
+#[doc = example!(limiter
+    "use ::tower::{Layer, ServiceExt, service_fn};\nuse axum::body::Body;\n",
+    "use http::{Request, Response};\nuse zeitset_client::tower::{Limit, LimitBody, LimitLayer, by_path};\n\n",
+    "let inner = service_fn(async |_: Request<Body>| Ok::<_, Error>(Response::new(Body::empty())));\n",
+    "let service: Limit<_, _> = LimitLayer::new([limiter], by_path()).layer(inner);\n",
+    "let response: Response<LimitBody<Body>> = service.oneshot(Request::new(Body::empty())).await?;\n",
+    "assert!(response.headers().contains_key(\"ratelimit\"));"
+)]
+#[derive(Clone)]
 pub struct Limit<C, S> {
     layer: LimitLayer<C>,
     inner: S,
 }
 
-impl<C, S: Clone> Clone for Limit<C, S> {
-    fn clone(&self) -> Self {
-        Self { layer: self.layer.clone(), inner: self.inner.clone() }
-    }
-}
+/// The body of the inner service's response, or a problem document.
+pub type LimitBody<R> = Either<R, Full<<R as Body>::Data>>;
 
 impl<C, S, B, R> Service<Request<B>> for Limit<C, S>
 where
@@ -159,6 +165,7 @@ where
     S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
     S::Future: Send,
     B: Send + 'static,
+    R: Body<Data: From<Vec<u8>>>,
 {
     type Response = Response<LimitBody<R>>;
     type Error = S::Error;
@@ -177,12 +184,12 @@ where
         Box::pin(async move {
             let (mut parts, body) = request.into_parts();
             let (decision, reservation) = match layer.decide(&parts).await {
-                Ok(None) => return Ok(inner.call(Request::from_parts(parts, body)).await?.map(LimitBody::inner)),
+                Ok(None) => return Ok(inner.call(Request::from_parts(parts, body)).await?.map(Either::Left)),
                 Ok(Some(decided)) => decided,
-                Err(error) => return Ok(failed(&parts.headers, error)),
+                Err(error) => return Ok(written(failed(&parts.headers, error))),
             };
             if !decision.allowed {
-                return Ok(refused(&parts.headers, &decision));
+                return Ok(written(refused(&parts.headers, &decision)));
             }
             let fields = decision.headers();
             parts.extensions.insert(decision);
@@ -191,7 +198,7 @@ where
             reservation.map(crate::Reservation::keep);
             let mut response = response?;
             join(response.headers_mut(), fields);
-            Ok(response.map(LimitBody::inner))
+            Ok(response.map(Either::Left))
         })
     }
 }
@@ -217,7 +224,7 @@ fn name_of(name: &'static str) -> HeaderName {
     }
 }
 
-fn refused<R>(request: &HeaderMap, decision: &Decision) -> Response<LimitBody<R>> {
+fn refused(request: &HeaderMap, decision: &Decision) -> Response<String> {
     let denied = decision.policies.iter().zip(&decision.checks).filter(|(_, check)| !check.allowed);
     let names: Vec<_> = denied.map(|(policy, _)| format!("{:?}", policy.name)).collect();
     let violated = format!(",\"violated-policies\":[{}]", names.join(","));
@@ -230,7 +237,7 @@ fn refused<R>(request: &HeaderMap, decision: &Decision) -> Response<LimitBody<R>
 }
 
 /// The response to an error. The extensions of the response contain the [`Error`].
-fn failed<R>(request: &HeaderMap, error: Error) -> Response<LimitBody<R>> {
+fn failed(request: &HeaderMap, error: Error) -> Response<String> {
     let mut response = match error.is_temporary() {
         true => problem(request, StatusCode::SERVICE_UNAVAILABLE, CAPACITY, ""),
         false => problem(request, StatusCode::INTERNAL_SERVER_ERROR, ("about:blank", "Internal Server Error"), ""),
@@ -249,12 +256,12 @@ const CAPACITY: (&str, &str) = (
 );
 
 /// Returns a problem document (RFC 9457). To gRPC, returns its status instead, because its clients read no document.
-fn problem<R>(
+fn problem(
     request: &HeaderMap,
     status: StatusCode,
     (kind, title): (&str, &'static str),
     more: &str,
-) -> Response<LimitBody<R>> {
+) -> Response<String> {
     let is_grpc = request.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"));
     if is_grpc {
         // RESOURCE_EXHAUSTED, UNAVAILABLE, INTERNAL
@@ -263,58 +270,20 @@ fn problem<R>(
             503 => "14",
             _ => "13",
         };
-        let mut response = Response::new(LimitBody::text(String::new()));
-        let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
-        headers.insert("grpc-status", HeaderValue::from_static(code));
-        headers.insert("grpc-message", HeaderValue::from_static(title));
+        let mut response = Response::default();
+        let fields = [("content-type", "application/grpc"), ("grpc-status", code), ("grpc-message", title)];
+        let fields = fields.map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
+        response.headers_mut().extend(fields);
         return response;
     }
     let text = format!("{{\"type\":\"{kind}\",\"title\":\"{title}\",\"status\":{}{more}}}", status.as_u16());
-    let mut response = Response::new(LimitBody::text(text));
+    let mut response = Response::new(text);
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
     response
 }
 
-pin_project! {
-    /// The body of the inner service's response, or a problem document.
-    #[derive(Debug)]
-    pub struct LimitBody<R> {
-        #[pin]
-        inner: Option<R>,
-        text: Option<String>,
-    }
-}
-
-impl<R> LimitBody<R> {
-    fn inner(body: R) -> Self {
-        Self { inner: Some(body), text: None }
-    }
-
-    fn text(text: String) -> Self {
-        Self { inner: None, text: Some(text).filter(|text| !text.is_empty()) }
-    }
-}
-
-impl<R: Body<Data: From<Vec<u8>>>> Body for LimitBody<R> {
-    type Data = R::Data;
-    type Error = R::Error;
-
-    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<R::Data>, R::Error>>> {
-        let this = self.project();
-        match this.inner.as_pin_mut() {
-            Some(inner) => inner.poll_frame(context),
-            None => Poll::Ready(this.text.take().map(|text| Ok(Frame::data(text.into_bytes().into())))),
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.inner.as_ref().map_or(self.text.is_none(), Body::is_end_stream)
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        let length = |text: &String| SizeHint::with_exact(text.len() as u64);
-        self.inner.as_ref().map_or_else(|| self.text.as_ref().map_or(SizeHint::with_exact(0), length), Body::size_hint)
-    }
+/// Returns a response of this layer with the type of body that the inner service's responses get.
+fn written<R: Body<Data: From<Vec<u8>>>>(response: Response<String>) -> Response<LimitBody<R>> {
+    response.map(|text| Either::Right(Full::new(text.into_bytes().into())))
 }

@@ -27,6 +27,84 @@ fn the_examples_run_on_a_server() {
     }
 }
 
+/// A public item without an example of its own must be used in the example of another item. Fields, variants, and the
+/// types that only name a command (`zq::Ack`) need none.
+#[test]
+fn every_public_item_is_in_an_example() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files = Vec::new();
+    collect(root, "src/lib.rs", &mut files);
+    let examples: String = files.iter().map(|(file, _)| examples_in(&root.join(file))).collect();
+    let uses = |text: &str| {
+        let ends = |at: usize| examples[at..].chars().next().is_none_or(|next| !next.is_alphanumeric() && next != '_');
+        let begins = |at: usize| !examples[..at].ends_with(|last: char| last.is_alphanumeric() || last == '_');
+        examples.match_indices(text).any(|(at, _)| begins(at) && (text.ends_with('(') || ends(at + text.len())))
+    };
+    let public: HashSet<String> = files.iter().flat_map(|(_, items)| items).filter_map(public_type).collect();
+    let mut missing = Vec::new();
+    for (file, items) in &mut files {
+        items.retain_mut(|item| is_listed(item, &public));
+        for item in items {
+            let names = match item {
+                Item::Struct(item) => vec![item.ident.to_string()],
+                Item::Enum(item) => vec![item.ident.to_string()],
+                Item::Trait(item) => vec![item.ident.to_string()],
+                Item::Type(item) => vec![item.ident.to_string()],
+                Item::Fn(item) => vec![format!("{}(", item.sig.ident)],
+                Item::Macro(item) if item.mac.path.segments.iter().any(|part| part.ident == "reply") => {
+                    let names = item.mac.tokens.clone().into_iter().skip(1).find_map(|token| match token {
+                        TokenTree::Ident(name) => Some(name.to_string()),
+                        _ => None,
+                    });
+                    names.into_iter().collect()
+                }
+                Item::Impl(item) if item.trait_.is_none() => {
+                    let function = |item: &ImplItem| match item {
+                        ImplItem::Fn(item) if item.attrs.iter().any(|a| a.path().is_ident("doc") && has_code(a)) => {
+                            None
+                        }
+                        ImplItem::Fn(item) => Some(format!("{}(", item.sig.ident)),
+                        _ => None,
+                    };
+                    item.items.iter().filter_map(function).collect()
+                }
+                _ => Vec::new(),
+            };
+            missing.extend(names.into_iter().filter(|name| !uses(name)).map(|name| format!("{file}: {name}")));
+        }
+    }
+    assert!(missing.is_empty(), "no example uses these: {missing:#?}");
+}
+
+/// Whether a line of documentation is an example that a macro makes.
+fn has_code(attribute: &Attribute) -> bool {
+    attribute.to_token_stream().to_string().contains("example !")
+}
+
+/// Returns the code of the examples in a file: in documentation, in the macro `example!`, and in tables.
+fn examples_in(file: &Path) -> String {
+    let source = std::fs::read_to_string(file).expect("a file of the crate");
+    let (mut is_code, mut is_macro) = (false, false);
+    let mut code = String::new();
+    for line in source.lines().map(str::trim_start) {
+        let documentation = line.strip_prefix("///").or(line.strip_prefix("//!"));
+        is_macro |= line.contains("example!(");
+        if documentation.is_some_and(|text| text.trim_start().starts_with("```")) {
+            is_code = !is_code;
+        } else if is_macro || is_code || line.starts_with("> ") || line.contains(" > ") {
+            code.push_str(line);
+        } else if let Some((_, value)) =
+            line.split_once(" = ").filter(|_| documentation.is_none() && line.contains(": "))
+        {
+            // The value of a parameter in a table.
+            code.push_str(if line.starts_with("let ") { "" } else { value });
+        }
+        is_macro &= !line.ends_with(")]");
+        code.push('\n');
+    }
+    code
+}
+
 /// A file outside of the package would break the published crate.
 #[test]
 fn the_package_has_the_files_that_its_sources_include() {
@@ -217,9 +295,10 @@ fn interface(tokens: TokenStream, is_builder: bool) -> TokenStream {
     let mut kept = TokenStream::new();
     while let Some(token) = tokens.next() {
         let next = tokens.peek().map(ToString::to_string).unwrap_or_default();
+        let is_example = matches!(tokens.peek(), Some(TokenTree::Literal(_)));
         match token {
             TokenTree::Punct(mark) if mark.as_char() == '#' && next.starts_with("[doc") => drop(tokens.next()),
-            TokenTree::Punct(mark) if mark.as_char() == '>' && next.contains('"') => drop(tokens.next()),
+            TokenTree::Punct(mark) if mark.as_char() == '>' && is_example => drop(tokens.next()),
             // The beginning and the end of a builder's examples.
             TokenTree::Group(group) if is_builder && group.delimiter() == Delimiter::Bracket => {}
             TokenTree::Group(group) => {

@@ -4,6 +4,8 @@ mod chaos;
 mod commands;
 mod documentation;
 mod limiter;
+mod limiter_cases;
+mod limiter_model;
 mod queue;
 mod support;
 mod tower;

@@ -40,7 +40,7 @@ const NAMES: readonly (readonly [RegExp, string])[] = [
 
 /** Reads a policy from text: `"5/1m"`, `"5/m"`, `"5/minute"`, `"100/2 hours"`. */
 export function policy(rate: string, algorithm: Algorithm = "sliding", precision?: "exact" | Duration): Policy {
-  const match = /^(\d+)\/(\d+(?:\.\d+)?)?\s*([a-z]*)$/i.exec(rate.trim());
+  const match = /^(\d+)\s*\/\s*(\d+(?:\.\d+)?)?\s*([a-z]*)$/i.exec(rate.trim());
   const [, limit, count, unit = ""] = match ?? [];
   if (limit === undefined || (count === undefined && unit === "")) {
     throw new RangeError(`expected a rate such as 5/1m or 100/hour, not ${rate}`);

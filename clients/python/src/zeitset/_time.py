@@ -20,9 +20,12 @@ Instant = Union[datetime, int, str]
 """A `datetime` with a zone, or what Redis takes after AT: Unix seconds or milliseconds, RFC 3339."""
 
 _MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
-_WORDS = {"sec": "s", "second": "s", "min": "m", "minute": "m", "hour": "h", "day": "d", "week": "w"}
+_WORDS = {"millisecond": "ms", "sec": "s", "second": "s", "min": "m", "minute": "m", "hour": "h", "day": "d", "week": "w"}
+_MOST = 2**53 - 1
+"""The largest number that the commands accept."""
+
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])?", re.ASCII | re.IGNORECASE)
-_RATE = re.compile(r"\s*(\d+)\s*/\s*(\d+(?:\.\d+)?)?\s*([a-z]+)\s*", re.ASCII | re.IGNORECASE)
+_RATE = re.compile(r"\s*(\d+)\s*/\s*(?=[\da-z])(\d+(?:\.\d+)?)?\s*([a-z]*)\s*", re.ASCII | re.IGNORECASE)
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
@@ -62,14 +65,14 @@ class Rate(NamedTuple):
 
 
 def rate(text: str) -> Rate:
-    """Reads a rate: `"5/1m"`, `"5/m"`, `"5/minute"`, `"100/2 hours"`."""
+    """Reads a rate: `"5/1m"`, `"5/m"`, `"5/minute"`, `"100/2 hours"`. A window without a unit is in seconds."""
     match = _RATE.fullmatch(text)
     if match is None:
         raise ValueError(f"not a rate: {text!r}; expected units/window, such as '5/1m' or '100/hour'")
-    word = match[3].lower()
+    word = match[3].lower() or "s"
     if word not in _MS:
         word = _WORDS.get(word, "") or _WORDS.get(word.removesuffix("s"), "")
     window = ceil(Fraction(match[2] or 1) * _MS.get(word, 0))
-    if window < 1 or int(match[1]) < 1:
-        raise ValueError(f"not a rate: {text!r}; a limit and a window are 1 or more")
+    if not (1 <= window <= _MOST and 1 <= int(match[1]) <= _MOST):
+        raise ValueError(f"not a rate: {text!r}; a limit and a window are from 1 to {_MOST}")
     return Rate(int(match[1]), window)

@@ -74,6 +74,8 @@ impl<C, R> Call<C, R> {
     }
 
     /// Returns the command.
+    ///
+    #[doc = example!(r#"let get: redis::Cmd = zq::get("letters", "mail:1").into_cmd();"#)]
     pub fn into_cmd(self) -> Cmd {
         let mut cmd = self.cmd;
         cmd.arg(self.tail);
@@ -88,6 +90,8 @@ impl<C, R: FromRedisValue> Call<C, R> {
     }
 
     /// Sends the command, and reads the reply.
+    ///
+    #[doc = example!(builder "let mut redis = redis;\nlet live = zexp::card(\"online\").query_async(&mut redis).await?;")]
     #[cfg(feature = "async")]
     pub async fn query_async(self, connection: &mut impl redis::aio::ConnectionLike) -> Result<R, Error> {
         Ok(self.into_cmd().query_async(connection).await?)
@@ -219,30 +223,29 @@ fn fields(reply: redis::Value) -> Result<std::collections::HashMap<String, redis
     redis::from_redis_value(reply)
 }
 
-/// Reads a struct from a map whose fields have the names of the struct's fields.
-macro_rules! from_map {
-    ($name:ident $(<$text:ident>)? { $($field:ident),* $(,)? }) => {
+/// Defines a struct of a reply. `map`: a map whose fields have the names of the struct's fields. `array`: an array whose
+/// items have the order of the struct's fields.
+macro_rules! reply {
+    ($kind:ident $(#[$doc:meta])* $name:ident $(<$text:ident>)? { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub struct $name $(<$text = String>)? { $($(#[$field_doc])* pub $field: $type,)* }
+
         impl $(<$text: redis::FromRedisValue>)? redis::FromRedisValue for $name $(<$text>)? {
             fn from_redis_value(reply: redis::Value) -> Result<Self, redis::ParsingError> {
-                let mut fields = $crate::commands::fields(reply)?;
-                Ok(Self { $($field: redis::from_redis_value(
-                    fields.remove(stringify!($field)).unwrap_or(redis::Value::Nil))?),* })
+                let mut parts = reply!($kind reply);
+                Ok(Self { $($field: reply!($kind parts $field)),* })
             }
         }
     };
-}
-/// Reads a struct from an array whose items have the order of the struct's fields.
-macro_rules! from_array {
-    ($name:ident $(<$text:ident>)? { $($field:ident),* $(,)? }) => {
-        impl $(<$text: redis::FromRedisValue>)? redis::FromRedisValue for $name $(<$text>)? {
-            fn from_redis_value(reply: redis::Value) -> Result<Self, redis::ParsingError> {
-                let items = &mut $crate::commands::items(reply)?;
-                Ok(Self { $($field: $crate::commands::next(items)?),* })
-            }
-        }
+    (map $reply:ident) => { $crate::commands::fields($reply)? };
+    (map $fields:ident $name:ident) => {
+        redis::from_redis_value($fields.remove(stringify!($name)).unwrap_or(redis::Value::Nil))?
     };
+    (array $reply:ident) => { $crate::commands::items($reply)? };
+    (array $items:ident $name:ident) => { $crate::commands::next(&mut $items)? };
 }
-pub(crate) use {from_array, from_map};
+pub(crate) use reply;
 
 pub mod zexp;
 pub mod zlb;

@@ -74,22 +74,21 @@ impl<V: FromRedisValue> FromRedisValue for Ranked<V> {
     }
 }
 
-/// The reply of ZLB.INFO.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Info {
-    /// The number of members.
-    pub members: u64,
-    /// The number of different tuples of values.
-    pub distinct: u64,
-    /// `first`, `last` or `name`.
-    pub ties: String,
-    /// The board keeps only this number of members.
-    pub keep: Option<u64>,
-    /// The dimensions, the most significant first.
-    pub dimensions: Vec<Dimension>,
+super::reply! { map
+    /// The reply of ZLB.INFO.
+    Info {
+        /// The number of members.
+        members: u64,
+        /// The number of different tuples of values.
+        distinct: u64,
+        /// `first`, `last` or `name`.
+        ties: String,
+        /// The board keeps only this number of members.
+        keep: Option<u64>,
+        /// The dimensions, the most significant first.
+        dimensions: Vec<Dimension>,
+    }
 }
-
-super::from_map!(Info { members, distinct, ties, keep, dimensions });
 
 /// A dimension of a board.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -160,7 +159,7 @@ commands! {
     > r#"let members: u64 = zlb::card("league").query(&mut redis)?;"#
     pub Card card(key: text) -> u64 = "ZLB.CARD"
     /// Returns the schema and the size of a board; None if there is no board.
-    > r#"let info: Option<zlb::Info> = zlb::info("league").query(&mut redis)?;"#
+    > "let info: Option<zlb::Info> = zlb::info(\"league\").query(&mut redis)?;\nlet dimensions: Vec<zlb::Dimension> = info.map(|info| info.dimensions).unwrap_or_default();"
     pub InfoCommand info(key: text) -> Option<Info> = "ZLB.INFO"
 }
 

@@ -5,24 +5,23 @@ use crate::Period;
 use redis::{FromRedisValue, ParsingError, ToSingleRedisArg, Value, from_redis_value};
 use std::collections::HashMap;
 
-/// A claimed job.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Claim<S = String> {
-    /// The key of the queue.
-    pub key: S,
-    /// The ID of the job.
-    pub id: S,
-    /// The token, which ZQ.ACK and ZQ.NACK need. Later claims of the queue have larger tokens.
-    pub token: u64,
-    /// The number of the attempt, from 1.
-    pub attempt: u64,
-    /// When the lease expires, in Unix ms.
-    pub deadline_ms: u64,
-    /// The payload.
-    pub payload: Vec<u8>,
+super::reply! { array
+    /// A claimed job.
+    Claim<S> {
+        /// The key of the queue.
+        key: S,
+        /// The ID of the job.
+        id: S,
+        /// The token, which ZQ.ACK and ZQ.NACK need. Later claims of the queue have larger tokens.
+        token: u64,
+        /// The number of the attempt, from 1.
+        attempt: u64,
+        /// When the lease expires, in Unix ms.
+        deadline_ms: u64,
+        /// The payload.
+        payload: Vec<u8>,
+    }
 }
-
-super::from_array!(Claim<S> { key, id, token, attempt, deadline_ms, payload });
 
 /// A job as ZQ.PEEK lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,18 +40,17 @@ pub struct Listed<S = String> {
     pub lease: Option<Lease<S>>,
 }
 
-/// A worker's right to run a job until a deadline.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lease<S = String> {
-    /// The name of the worker.
-    pub worker: Option<S>,
-    /// The token of the claim.
-    pub token: u64,
-    /// When the lease expires, in Unix ms.
-    pub deadline_ms: u64,
+super::reply! { array
+    /// A worker's right to run a job until a deadline.
+    Lease<S> {
+        /// The name of the worker.
+        worker: Option<S>,
+        /// The token of the claim.
+        token: u64,
+        /// When the lease expires, in Unix ms.
+        deadline_ms: u64,
+    }
 }
-
-super::from_array!(Lease<S> { worker, token, deadline_ms });
 
 impl<S: FromRedisValue> FromRedisValue for Listed<S> {
     fn from_redis_value(reply: Value) -> Result<Self, ParsingError> {
@@ -64,84 +62,63 @@ impl<S: FromRedisValue> FromRedisValue for Listed<S> {
     }
 }
 
-/// A job as ZQ.GET shows it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Job<S = String> {
-    /// `ready`, `delayed`, `claimed` or `dead`.
-    pub state: String,
-    /// The payload.
-    pub payload: Vec<u8>,
-    /// The priority; lower is served first.
-    pub priority: i64,
-    /// How often the job was claimed.
-    pub attempts: u64,
-    /// How often the job may be claimed; None: no limit.
-    pub max_attempts: Option<u64>,
-    /// Unix ms: when the job is due, when its lease expires, or when it became a dead letter.
-    pub due_ms: u64,
-    /// The token that is valid now.
-    pub token: Option<u64>,
-    /// When the job was pushed, in Unix ms.
-    pub created_ms: u64,
-    /// The period of a recurring job.
-    pub every_ms: Option<u64>,
-    /// When the TTL of the job ends, in Unix ms.
-    pub expires_ms: Option<u64>,
-    /// When the job was last claimed, in Unix ms.
-    pub claimed_ms: Option<u64>,
-    /// When the job last failed, in Unix ms.
-    pub failed_ms: Option<u64>,
-    /// The worker that claimed the job.
-    pub worker: Option<S>,
-    /// The text of the last failure.
-    pub error: Option<S>,
-    /// The last text of PROGRESS.
-    pub progress: Option<S>,
-    /// When this text came, in Unix ms.
-    pub progress_ms: Option<u64>,
-    /// The group of the job.
-    pub group: Option<S>,
-    /// The payload of a push with AGAIN that waits until this job's claim ends.
-    pub again_payload: Option<Vec<u8>>,
+super::reply! { map
+    /// A job as ZQ.GET shows it.
+    Job<S> {
+        /// `ready`, `delayed`, `claimed` or `dead`.
+        state: String,
+        /// The payload.
+        payload: Vec<u8>,
+        /// The priority; lower is served first.
+        priority: i64,
+        /// How often the job was claimed.
+        attempts: u64,
+        /// How often the job may be claimed; None: no limit.
+        max_attempts: Option<u64>,
+        /// Unix ms: when the job is due, when its lease expires, or when it became a dead letter.
+        due_ms: u64,
+        /// The token that is valid now.
+        token: Option<u64>,
+        /// When the job was pushed, in Unix ms.
+        created_ms: u64,
+        /// The period of a recurring job.
+        every_ms: Option<u64>,
+        /// When the TTL of the job ends, in Unix ms.
+        expires_ms: Option<u64>,
+        /// When the job was last claimed, in Unix ms.
+        claimed_ms: Option<u64>,
+        /// When the job last failed, in Unix ms.
+        failed_ms: Option<u64>,
+        /// The worker that claimed the job.
+        worker: Option<S>,
+        /// The text of the last failure.
+        error: Option<S>,
+        /// The last text of PROGRESS.
+        progress: Option<S>,
+        /// When this text came, in Unix ms.
+        progress_ms: Option<u64>,
+        /// The group of the job.
+        group: Option<S>,
+        /// The payload of a push with AGAIN that waits until this job's claim ends.
+        again_payload: Option<Vec<u8>>,
+    }
 }
 
-super::from_map!(Job<S> {
-    state,
-    payload,
-    priority,
-    attempts,
-    max_attempts,
-    due_ms,
-    token,
-    created_ms,
-    every_ms,
-    expires_ms,
-    claimed_ms,
-    failed_ms,
-    worker,
-    error,
-    progress,
-    progress_ms,
-    group,
-    again_payload,
-});
-
-/// A group of jobs, as ZQ.GROUPS lists it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Group<S = String> {
-    /// The name; empty for the jobs without a group.
-    pub name: S,
-    /// How many jobs are ready.
-    pub ready: u64,
-    /// How many jobs are delayed.
-    pub delayed: u64,
-    /// How many jobs are claimed.
-    pub claimed: u64,
-    /// Until when the group is held, in Unix ms.
-    pub held_until_ms: Option<u64>,
+super::reply! { array
+    /// A group of jobs, as ZQ.GROUPS lists it.
+    Group<S> {
+        /// The name; empty for the jobs without a group.
+        name: S,
+        /// How many jobs are ready.
+        ready: u64,
+        /// How many jobs are delayed.
+        delayed: u64,
+        /// How many jobs are claimed.
+        claimed: u64,
+        /// Until when the group is held, in Unix ms.
+        held_until_ms: Option<u64>,
+    }
 }
-
-super::from_array!(Group<S> { name, ready, delayed, claimed, held_until_ms });
 
 /// Totals and settings of a queue, by the names of ZQ.STATS and ZQ.CONFIG.
 #[derive(Clone, Debug, PartialEq)]
@@ -250,7 +227,7 @@ commands! {
     > r#"let job: Option<zq::Job> = zq::get("letters", "mail:1").query(&mut redis)?;"#
     pub Get get(key: text, id: text) -> Option<Job> = "ZQ.GET"
     /// Returns jobs of a state (`READY`, `DELAYED`, `CLAIMED` or `DEAD`), in the order in which they are served.
-    > r#"let jobs: Vec<zq::Listed> = zq::peek("letters", "READY").count(10).no_payload().query(&mut redis)?;"#
+    > "let jobs: Vec<zq::Listed> = zq::peek(\"letters\", \"CLAIMED\").no_payload().with_lease().query(&mut redis)?;\nlet leases: Vec<zq::Lease> = jobs.into_iter().filter_map(|job| job.lease).collect();"
     pub Peek peek(key: text, state: text) -> Vec<Listed> = "ZQ.PEEK" {
         > r#"zq::peek("letters", "READY")"#
         /// At most this number of jobs.

@@ -57,54 +57,52 @@ impl FromRedisValue for Checks {
     }
 }
 
-/// The reply of ZRL.INFO.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Info {
-    /// `sliding`, `fixed`, `leaky` or `throttle`.
-    pub algorithm: String,
-    /// Units in use, including a debt. None for limits of ZRL.THROTTLE.
-    pub units: Option<u64>,
-    /// How many points in time the key stores.
-    pub slots: u64,
-    /// Unix ms at which the next unit becomes available again.
-    pub next_available_ms: Option<u64>,
-    /// Unix ms at which all units are available again.
-    pub all_available_ms: Option<u64>,
+super::reply! { map
+    /// The reply of ZRL.INFO.
+    Info {
+        /// `sliding`, `fixed`, `leaky` or `throttle`.
+        algorithm: String,
+        /// Units in use, including a debt. None for limits of ZRL.THROTTLE.
+        units: Option<u64>,
+        /// How many points in time the key stores.
+        slots: u64,
+        /// Unix ms at which the next unit becomes available again.
+        next_available_ms: Option<u64>,
+        /// Unix ms at which all units are available again.
+        all_available_ms: Option<u64>,
+    }
 }
 
-super::from_map!(Info { algorithm, units, slots, next_available_ms, all_available_ms });
-
-/// The reply of ZRL.THROTTLE, in seconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Throttle {
-    /// Whether the call is denied.
-    pub limited: bool,
-    /// The limit: the burst + 1.
-    pub limit: i64,
-    /// How many units are free.
-    pub remaining: i64,
-    /// The seconds after which the call succeeds; -1 if it was allowed.
-    pub retry_after: i64,
-    /// The seconds until all units are free.
-    pub reset_after: i64,
+super::reply! { array
+    /// The reply of ZRL.THROTTLE, in seconds.
+    #[derive(Copy)]
+    Throttle {
+        /// Whether the call is denied.
+        limited: bool,
+        /// The limit: the burst + 1.
+        limit: i64,
+        /// How many units are free.
+        remaining: i64,
+        /// The seconds after which the call succeeds; -1 if it was allowed.
+        retry_after: i64,
+        /// The seconds until all units are free.
+        reset_after: i64,
+    }
 }
 
-super::from_array!(Throttle { limited, limit, remaining, retry_after, reset_after });
-
-/// A key that was denied often (ZRL.TOP). The true number of denials is from `denied - error` to `denied`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Denied<S = String> {
-    /// The Redis key of the limit.
-    pub key: S,
-    /// How often the key was denied, at most.
-    pub denied: u64,
-    /// Unix ms since when the key is counted.
-    pub since_ms: u64,
-    /// By how much `denied` may be too high.
-    pub error: u64,
+super::reply! { array
+    /// A key that was denied often (ZRL.TOP). The true number of denials is from `denied - error` to `denied`.
+    Denied<S> {
+        /// The Redis key of the limit.
+        key: S,
+        /// How often the key was denied, at most.
+        denied: u64,
+        /// Unix ms since when the key is counted.
+        since_ms: u64,
+        /// By how much `denied` may be too high.
+        error: u64,
+    }
 }
-
-super::from_array!(Denied<S> { key, denied, since_ms, error });
 
 /// One limit of ZRL.MCHECK: the Redis key, the limit and the window.
 pub type Quota<K, W> = (K, u64, W);

@@ -31,6 +31,7 @@ struct Waiter {
 }
 
 /// The held units of a key.
+#[derive(Default)]
 struct Stock {
     left: u64,
     /// Units handed out since the last call to the server or the last sweep.
@@ -43,20 +44,14 @@ struct Stock {
     sweep_at: Duration,
     /// The reply to the latest call that was allowed, and the time of this reply.
     reply: Option<(Check, Duration)>,
-    /// How many units were free at the server when it sent `reply`.
-    free: u64,
+    /// How many units were free at the server when it last replied.
+    free: Option<u64>,
     waiters: VecDeque<Waiter>,
     is_calling: bool,
     resets: u64,
 }
 
 impl Stock {
-    fn new() -> Self {
-        let (waiters, zero) = (VecDeque::new(), Duration::ZERO);
-        let (left, used, want, free, resets) = (0, 0, 0, u64::MAX, 0);
-        Self { left, used, want, deadline: zero, sweep_at: zero, reply: None, free, waiters, is_calling: false, resets }
-    }
-
     fn take(&mut self, cost: u64, is_peek: bool) -> Option<Check> {
         let time = now();
         if self.left < cost || time >= self.deadline {
@@ -83,7 +78,7 @@ impl Stock {
         let (mut sum, mut count) = (0_u64, 0);
         for waiter in &self.waiters {
             sum = sum.saturating_add(waiter.cost);
-            if count > 0 && sum > self.free {
+            if count > 0 && self.free.is_some_and(|free| sum > free) {
                 break;
             }
             count += 1;
@@ -158,7 +153,7 @@ pub(super) async fn ask<C: Connection>(
     let begins = {
         let mut stocks = lock(&ahead.stocks);
         if !stocks.keys.contains(key) {
-            stocks.keys.push(key.to_owned(), Stock::new());
+            stocks.keys.push(key.to_owned(), Stock::default());
         }
         let stock = stocks.keys.peek_mut(key).expect("it was pushed");
         stock.waiters.push_back(Waiter { cost, reply });
@@ -221,7 +216,7 @@ impl Ahead {
         let asked = waiters.iter().map(|waiter| waiter.cost).sum();
         // Holds at most half of the units that are left at the server, because other processes need units, too.
         let spare = stock.want.saturating_sub(asked).min(self.limit.saturating_sub(asked));
-        let more = if is_closed { 0 } else { spare.min(stock.free.saturating_sub(asked) / 2) };
+        let more = if is_closed { 0 } else { spare.min(stock.free.unwrap_or(u64::MAX).saturating_sub(asked) / 2) };
         (Plan { waiters, asked, more, resets: stock.resets, sent }, unused)
     }
 }
@@ -258,7 +253,7 @@ async fn call<C: Connection>(limiter: &Arc<Inner<C>>, ahead: &Ahead, key: &str, 
     let mut stocks = lock(&ahead.stocks);
     let is_closed = stocks.is_closed;
     let Some(stock) = stocks.keys.peek_mut(key) else { return };
-    stock.free = check.remaining;
+    stock.free = Some(check.remaining);
     if !check.allowed {
         stock.want /= 2;
         stock.deadline = Duration::ZERO;

@@ -24,7 +24,7 @@ pub(super) fn fields(decision: &Decision) -> Vec<(&'static str, String)> {
         let check = &decision.checks[at];
         let t = effective_window(check, *limit, window);
         let _ = write!(limits, "{separator}{};r={};t={t}", quoted(name), whole(check.remaining));
-        if !check.retry_after.is_some_and(|wait| wait.is_zero()) && check.retry_after.is_some() {
+        if check.retry_after.is_some_and(|wait| !wait.is_zero()) {
             retry_after = retry_after.max(Some(t));
         }
     }
@@ -32,7 +32,9 @@ pub(super) fn fields(decision: &Decision) -> Vec<(&'static str, String)> {
     if !limits.is_empty() {
         fields.push(("RateLimit", limits));
     }
-    fields.extend(retry_after.map(|wait| ("Retry-After", wait.to_string())));
+    // A call that one limit never allows has no wait.
+    let is_hopeless = decision.checks.iter().any(|check| check.retry_after.is_none());
+    fields.extend(retry_after.filter(|_| !is_hopeless).map(|wait| ("Retry-After", wait.to_string())));
     fields
 }
 

@@ -18,11 +18,27 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A connection that tasks share: `MultiplexedConnection`, `ConnectionManager`, `ClusterConnection`.
+///
+/// ```
+/// use zeitset_client::{Connection, Error, Limiter};
+///
+/// async fn is_idle<C: Connection>(limiter: &Limiter<C>, key: &str) -> Result<bool, Error> {
+///     Ok(limiter.peek(key, 1).await?.remaining() == limiter.policy().limit)
+/// }
+/// ```
 pub trait Connection: ConnectionLike + Clone + Send + Sync + 'static {}
 impl<C: ConnectionLike + Clone + Send + Sync + 'static> Connection for C {}
 
 /// A connection that never sends a command twice. A `ClusterConnection` does, after a lost reply: a repeated refund
 /// would return units that other callers have.
+///
+/// ```
+/// use zeitset_client::{AtMostOnce, Error, Limiter};
+///
+/// fn busy<C: AtMostOnce>(redis: C) -> Result<Limiter<C>, Error> {
+///     Limiter::builder(redis, "api", "100000/1s").ahead(200).build()
+/// }
+/// ```
 pub trait AtMostOnce: Connection {}
 impl AtMostOnce for MultiplexedConnection {}
 impl AtMostOnce for ConnectionManager {}
@@ -147,14 +163,9 @@ struct Inner<C> {
 /// # }
 /// # tokio::runtime::Runtime::new().unwrap().block_on(run()).unwrap();
 /// ```
+#[derive(Clone)]
 pub struct Limiter<C> {
     inner: Arc<Inner<C>>,
-}
-
-impl<C> Clone for Limiter<C> {
-    fn clone(&self) -> Self {
-        Self { inner: Arc::clone(&self.inner) }
-    }
 }
 
 /// The options of a [`Limiter`].
@@ -265,6 +276,8 @@ impl<C: Connection> Limiter<C> {
     }
 
     /// Returns a builder, which has the options.
+    ///
+    #[doc = example!(builder "let builder: LimiterBuilder<_> = Limiter::builder(redis, \"search\", \"5/1m\");\nlet limiter = builder.build()?;")]
     pub fn builder(connection: C, name: impl Into<String>, rate: &str) -> LimiterBuilder<C> {
         LimiterBuilder {
             connection,
@@ -283,14 +296,14 @@ impl<C: Connection> Limiter<C> {
 
     /// Returns the name, limit and window.
     ///
-    #[doc = example!(limiter r#"assert_eq!(limiter.policy().limit, 100);"#)]
+    #[doc = example!(limiter "let policy: &Policy = limiter.policy();\nassert_eq!((policy.limit, policy.window_ms), (100, 60_000));")]
     pub fn policy(&self) -> &Policy {
         &self.inner.policy
     }
 
     /// Takes `cost` units if that many are free. Otherwise, takes none.
     ///
-    #[doc = example!(limiter "let decision = limiter.check(\"ann\", 1).await?;\nprintln!(\"{} {:?}\", decision.allowed, decision.retry_after());")]
+    #[doc = example!(limiter "let decision: Decision = limiter.check(\"ann\", 1).await?;\nprintln!(\"{} {} {:?}\", decision.allowed, decision.remaining(), decision.retry_after());")]
     pub async fn check(&self, key: &str, cost: u64) -> Result<Decision, Error> {
         let inner = &self.inner;
         if cost == 0 {
@@ -380,7 +393,7 @@ impl<C: Connection> Limiter<C> {
     /// Like [`check`](Self::check). When the returned value is dropped, the units are refunded, unless
     /// [`keep`](Reservation::keep) was called. If this future is dropped before the reply, the units are refunded, too.
     ///
-    #[doc = example!(limiter "let reservation = limiter.reserve(\"fay\", 1).await?;\nif reservation.decision().allowed {\n    reservation.keep();\n}")]
+    #[doc = example!(limiter "let reservation: Reservation<_> = limiter.reserve(\"fay\", 1).await?;\nif reservation.decision().allowed {\n    reservation.keep();\n}")]
     pub async fn reserve(&self, key: &str, cost: u64) -> Result<Reservation<C>, Error> {
         reserve_all(vec![(self.clone(), key.to_owned(), cost)]).await
     }

@@ -14,7 +14,16 @@ use redis::{Cmd, from_redis_value};
 use std::collections::{HashMap, HashSet};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// A job that recurs: `Cron::new("report", "0 3 * * *", "Europe/Berlin")?`. The name is the ID of the job.
+/// A job that recurs. The name is the ID of the job.
+///
+/// ```
+/// use zeitset_client::Cron;
+///
+/// let report = Cron::new("report", "0 3 * * *", "UTC")?.payload(&"daily")?;
+/// // The first 3 o'clock after 2030-01-01 00:00
+/// assert_eq!(report.next(1_893_456_000_000), Some(1_893_466_800_000));
+/// # Ok::<(), zeitset_client::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Cron {
     name: String,

@@ -106,8 +106,7 @@ pub(super) async fn run(worker: Worker, is_burst: bool) -> Result<(), Error> {
     let Worker { place, queues, options, state, stops, mut stopping } = worker;
     let (messages, mut received) = mpsc::unbounded_channel();
     let lease_ms = options.lease.millis()?;
-    let grace = options.grace.clone();
-    grace.millis()?;
+    options.grace.millis()?;
     if lease_ms < 1 {
         return Err(Error::Argument("lease must be at least 1 ms".into()));
     }
@@ -152,7 +151,7 @@ pub(super) async fn run(worker: Worker, is_burst: bool) -> Result<(), Error> {
     heart.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut chores_at = Instant::now() + CHORES;
     if let Ok(grace) = stopping.try_recv() {
-        engine.stop(grace.unwrap_or(grace_of(&engine)));
+        engine.stop(grace);
     } else {
         (0..engine.pumps.len()).for_each(|pump| engine.connect(pump));
     }
@@ -165,7 +164,7 @@ pub(super) async fn run(worker: Worker, is_burst: bool) -> Result<(), Error> {
         let deadline = engine.deadline.unwrap_or_else(|| Instant::now() + CHORES);
         tokio::select! {
             biased;
-            Some(grace) = stopping.recv() => engine.stop(grace.unwrap_or(grace_of(&engine))),
+            Some(grace) = stopping.recv() => engine.stop(grace),
             Some(message) = received.recv() => message(&mut engine),
             Some(ended) = engine.handlers_running.join_next_with_id() => engine.ended(ended),
             _ = heart.tick() => engine.look(&mut chores_at),
@@ -184,10 +183,6 @@ pub(super) async fn run(worker: Worker, is_burst: bool) -> Result<(), Error> {
     engine.phase = Phase::Stopped;
     engine.show_state();
     engine.fatal.map_or(Ok(()), Err)
-}
-
-fn grace_of(engine: &Engine) -> Period {
-    engine.options.grace.clone()
 }
 
 /// The weight of a queue, and its keys in one slot.
@@ -310,7 +305,7 @@ impl Engine {
         if self.is_burst {
             let is_over = self.pumps.iter().all(|pump| pump.may_claim() && pump.is_drained && pump.is_idle());
             if is_working && is_over && self.running == 0 {
-                self.stop(grace_of(self));
+                self.stop(None);
             }
         } else if free > 0 {
             for at in self.order.clone() {
@@ -488,17 +483,8 @@ impl Engine {
         };
         let task = self.handlers_running.spawn(run);
         self.jobs_of_tasks.insert(task.id(), address(&job));
-        let started = Instant::now();
-        let (is_running, given_up) = (true, None);
-        let held = Held {
-            job: Arc::clone(&job),
-            pump: at,
-            started,
-            lease_until: sent + self.lease,
-            is_running,
-            given_up,
-            task,
-        };
+        let (started, lease_until, is_running, given_up) = (Instant::now(), sent + self.lease, true, None);
+        let held = Held { job: Arc::clone(&job), pump: at, started, lease_until, is_running, given_up, task };
         self.held.insert(address(&job), held);
         self.running += 1;
         self.announce(Event::Claimed(job));
@@ -813,15 +799,17 @@ impl Engine {
     fn fail(&mut self, error: Error) {
         self.fatal.get_or_insert(error);
         if self.phase == Phase::Working {
-            self.stop(grace_of(self));
+            self.stop(None);
         }
     }
 
-    /// Claims no more jobs, and waits for the handlers until the grace is over. A second call ends the grace.
-    fn stop(&mut self, grace: Period) {
+    /// Claims no more jobs, and waits for the handlers until the grace is over. A second call ends the grace. None: the
+    /// grace of the worker's options.
+    fn stop(&mut self, grace: Option<Period>) {
         let now = Instant::now();
         if self.phase == Phase::Working {
             self.phase = Phase::Stopping;
+            let grace = grace.as_ref().unwrap_or(&self.options.grace);
             self.deadline = Some(now + Duration::from_millis(grace.millis().unwrap_or_default()));
             (0..self.pumps.len()).for_each(|at| self.end_wait(at));
         } else if !self.is_released {

@@ -19,6 +19,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 /// use zeitset_client::Retry;
 ///
 /// let retry = Retry::after("5m").free().hold().because("the API said 429");
+/// let soon = Retry::now_or_later();
 /// # let _: Box<dyn std::error::Error + Send + Sync> = retry.into();
 /// ```
 #[derive(Clone, Debug)]
@@ -59,6 +60,14 @@ impl fmt::Display for Retry {
 impl std::error::Error for Retry {}
 
 /// An error of a handler that makes the job a dead letter, without further attempts.
+///
+/// ```
+/// use zeitset_client::{Discard, Job};
+///
+/// async fn send(job: Job<String>) -> Result<(), Discard> {
+///     if job.payload.contains('@') { Ok(()) } else { Err(Discard("no address".into())) }
+/// }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Discard(pub String);
 
@@ -109,6 +118,18 @@ pub(super) struct Origin {
 }
 
 /// A claimed job without its payload.
+///
+#[doc = example!(worker
+    "async fn show(job: Job<String>) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {\n",
+    "    println!(\"{} {:?} of {}\", job.id(), job.id_bytes(), job.queue());\n",
+    "    println!(\"attempt {}, token {}, until {}\", job.attempt(), job.token(), job.deadline_ms());\n",
+    "    println!(\"{:?} {:?} {:?}\", job.traceparent(), job.timeout_ms(), job.last_progress().await?);\n",
+    "    let info: std::sync::Arc<JobInfo> = job.info();\n",
+    "    let checked: Result<(), Cancelled> = tokio::task::spawn_blocking(move || info.check()).await?;\n",
+    "    checked?;\n    job.chain(zexp::add(\"shown\", \"1d\", [job.id()]).into())?;\n    job.done();\n    Ok(())\n}\n",
+    "Queue::new(redis, \"examples:shown\").push(&\"hello\".to_owned()).await?;\n",
+    "Worker::new(client, \"examples:shown\", show).run_burst().await?;"
+)]
 #[derive(Debug)]
 pub struct JobInfo {
     pub(super) origin: Arc<Origin>,

@@ -29,6 +29,8 @@ impl From<Client> for Place {
 
 impl Place {
     /// Returns a cluster. `nodes` are URLs of some of its nodes; the worker finds the others.
+    ///
+    #[doc = example!(worker r#"let worker = Worker::new(Place::cluster(["redis://node1", "redis://node2"])?, "mails", handler);"#, "\n# drop(worker);")]
     pub fn cluster<N: IntoConnectionInfo>(nodes: impl IntoIterator<Item = N>) -> Result<Self, Error> {
         let nodes: Result<Vec<_>, _> = nodes.into_iter().map(IntoConnectionInfo::into_connection_info).collect();
         Ok(Self::new(true, nodes?))

@@ -40,6 +40,12 @@ pub enum State {
 }
 
 /// What happened to a job, or to a connection.
+///
+#[doc = example!(worker
+    "let worker = Worker::new(client, \"mails\", handler).on_event(|event| match event {\n",
+    "    Event::Dead(Ended { job, error, .. }) => println!(\"{}: {error:?}\", job.id()),\n",
+    "    Event::Disconnected(error) => println!(\"{error}\"),\n    _ => {}\n});\n# drop(worker);"
+)]
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {
@@ -257,6 +263,12 @@ impl Worker {
     }
 
     /// Returns a value that stops the worker, and shows its state.
+    ///
+    #[doc = example!(worker
+        "let worker = Worker::new(client, \"mails\", handler);\nlet mut handle: WorkerHandle = worker.handle();\n",
+        "let running = tokio::spawn(worker.run());\nhandle.wait_for(State::Running).await;\nhandle.stop();\n",
+        "running.await.expect(\"no panic\")?;\nassert_eq!(handle.state(), State::Stopped);"
+    )]
     pub fn handle(&self) -> WorkerHandle {
         WorkerHandle { stops: self.stops.clone(), state: self.state.subscribe() }
     }
@@ -292,6 +304,11 @@ impl WorkerHandle {
     }
 
     /// Like [`stop`](Self::stop), with another grace.
+    ///
+    #[doc = example!(worker
+        "let worker = Worker::new(client, \"mails\", handler);\nlet handle = worker.handle();\n",
+        "handle.stop_within(\"5s\");\nworker.run().await?;"
+    )]
     pub fn stop_within(&self, grace: impl Into<Period>) {
         let _ = self.stops.send(Some(grace.into()));
     }
