@@ -59,8 +59,8 @@ impl<'a> Args<'a> {
         Ok(first)
     }
 
-    /// Parses `numkeys key [key ...]` and returns the keys. Returns an error if fewer than `numkeys * behind + then`
-    /// arguments follow the keys. The error texts are those of ZMPOP and EVAL.
+    /// Parses `numkeys key [key ...]` and returns the keys. Returns an error unless at least `behind` arguments per
+    /// key, and `then` more, follow the keys. The error texts are those of ZMPOP and EVAL.
     pub fn keys(&mut self, behind: usize, then: usize) -> Result<&'a [Str<'a>], Error> {
         let numkeys = integer(self.string()?.bytes()).filter(|&numkeys| numkeys > 0).ok_or(Error::NumKeys)?;
         let most = self.rest.len().saturating_sub(then) / (1 + behind);

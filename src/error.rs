@@ -30,7 +30,7 @@ errors! {
     Arity = c"ERR wrong number of arguments",
     /// An unknown, repeated or contradictory keyword.
     Syntax = c"ERR syntax error",
-    /// A client sent an argument of ZQ.APPLY or ZLB.APPLY that is not as the module writes it.
+    /// A client sent ZQ.APPLY or ZLB.APPLY with an effect that cannot be decoded.
     Effect = c"ERR invalid effect; expected what this version of the module replicates",
     WrongType = c"WRONGTYPE Operation against a key holding the wrong kind of value",
     NotExpiring = c"NOTEXPIRING key is an ordinary sorted set; use ZEXP.ADOPT to convert it",
@@ -53,9 +53,9 @@ errors! {
     Throttle = c"ERR value is out of range; max_burst must be at least 0, count and period at least 1, intervals 1 to 2^63-1 ns",
     KeyNamedTwice = c"ERR the same key is given twice",
     Precision = c"ERR PRECISION must not exceed the window",
-    /// The tag's name was given as the name of a member to write.
+    /// A command would write a member with the name of the tag, which marks expiring sets.
     TagAsMember = c"ERR 'zeitset:expiring' marks expiring sets and cannot be a member; use another name",
-    /// ADOPT of a set that has a member of the tag's name.
+    /// ADOPT cannot add the tag, because an ordinary member already has the tag's name.
     TagTaken = c"ERR set has a member 'zeitset:expiring', the name of the tag; rename the member first",
     ScoreNotATime = c"ERR score is not a time; expected 0 to 2^53-1 ms",
     /// ADOPT would make every member expire at once.

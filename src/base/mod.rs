@@ -1,6 +1,5 @@
-//! What more than one family of commands needs, without a server: pure functions and types that take the time as a
-//! parameter (`now`). Nothing here does I/O, reads a clock or uses `unsafe`, so plain unit and property tests cover all
-//! of it.
+//! Pure functions and types that several families of commands use. They take the time as a parameter (`now`). Nothing
+//! here needs a server, does I/O, reads a clock or uses `unsafe`, so plain unit and property tests cover all of it.
 
 pub mod alarm;
 pub mod chunks;

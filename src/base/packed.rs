@@ -13,7 +13,7 @@
 use crate::base::stream::{DecodeError, Reader, Writer};
 use std::fmt;
 
-/// The first byte. It is no letter and no digit, with which the effects of Zeitset 0.3 begin.
+/// The first byte of packed effects. The effects of Zeitset 0.3 begin with a letter or a digit instead.
 const FORMAT: u8 = 1;
 
 pub const MALFORMED: DecodeError = DecodeError::Invalid("malformed number");
@@ -21,7 +21,7 @@ const OUT_OF_RANGE: DecodeError = DecodeError::Invalid("number out of range");
 pub const TOO_LONG: DecodeError = DecodeError::Invalid("it is too long");
 pub const UNKNOWN: DecodeError = DecodeError::Invalid("it is unknown");
 
-/// The bytes that a first effect allocates.
+/// The initial capacity of an argument, in bytes.
 const FIRST: usize = 256;
 
 /// Defines the codes of effects, and `name`, which returns the name of a code.
@@ -116,7 +116,7 @@ impl Writer for Packer {
     }
 }
 
-/// Whether an argument after the key has packed effects. If not, it is from Zeitset 0.3, which wrote words.
+/// Whether an argument after the key has packed effects. Otherwise, the argument is a word of Zeitset 0.3.
 pub fn is_packed(argument: &[u8]) -> bool {
     !argument.first().is_some_and(u8::is_ascii_alphanumeric)
 }
@@ -143,8 +143,8 @@ impl<'a> Unpacker<'a> {
         self.0.is_empty()
     }
 
-    /// Reads the effects up to the end. `read` gets the code of an effect, and a reader of the rest. It must read the
-    /// rest to its end. `name` returns the name of a code.
+    /// Reads the effects up to the end. `read` gets the code of an effect and a reader of the effect's values. `read`
+    /// must read all values. `name` returns the name of a code.
     pub fn effects<T>(
         mut self,
         name: impl Fn(u8) -> Option<&'static str>,
@@ -229,7 +229,7 @@ impl<'a> Reader for Unpacker<'a> {
     }
 }
 
-/// Why effects cannot be read, and which effect is the first of them.
+/// Which effect is rejected, and why.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Unreadable {
     effect: String,

@@ -10,8 +10,8 @@
 //! | 4 | `CLEAR` | | removes all members |
 //! | 5 | `REPLACE` | the stored form of a board | replaces the board and removes the TTL |
 //!
-//! Kinds are the number of dimensions, and a bit mask of those that are FLOAT. A member and its values have the same
-//! form as in the stored form. Members go on to the end of the effect.
+//! Kinds are the number of dimensions, and a bit mask of the FLOAT dimensions. A member and its values have the same
+//! form as in the stored form. The members are the last part of an effect.
 //!
 //! Effects have final values and depend on no clock, condition or other key. So equal boards stay equal if they get the
 //! same effects in the same order. This includes the order of ties.
@@ -109,9 +109,9 @@ impl BoardEffect {
         self.send_event(ctx, key);
     }
 
-    /// Stores a board in a missing key, and announces the effect. A new value sends the event `new` at once. If a
-    /// listener then changes this board, its change must come after this one on replicas, too. So this function
-    /// replicates first.
+    /// Stores a board in a missing key, and announces the effect. Replicates the effect first, because storing the
+    /// board sends the event `new` at once. If a listener then changes the board, replicas must get this effect before
+    /// that change.
     pub fn announce_new(self, key: WriteKey<'_>, name: Str<'_>, board: Board) {
         self.replicate(key.ctx(), name);
         self.send_event(key.set_value(board), name);
@@ -142,7 +142,7 @@ pub enum BoardChange<'a> {
     Replace(Box<Board>),
 }
 
-/// Members, and the values of all of them.
+/// Members with their values. `values` has the values of the first member, then those of the second, and so on.
 #[derive(Clone, Default)]
 pub struct Members<'a> {
     pub names: Vec<&'a [u8]>,
@@ -156,7 +156,8 @@ pub enum Rows<'a> {
         floats: u64,
         members: Members<'a>,
     },
-    /// The words of Zeitset 0.3: `member value ...`, repeated. Only the board says which values they have.
+    /// The words of Zeitset 0.3: `member value ...`, repeated. Only the board tells how many values each member has,
+    /// and of which kinds.
     Words(&'a [Str<'a>]),
 }
 

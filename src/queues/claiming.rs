@@ -1,4 +1,4 @@
-//! Claims for ZQ.CLAIM and for blocked clients ([`super::waiting`]).
+//! Claims jobs for ZQ.CLAIM and for blocked clients ([`super::waiting`]).
 
 use super::OpenQueue;
 use crate::base::time::{self, Micros, Millis};

@@ -157,7 +157,7 @@ pub(super) fn is_empty(ctx: &Context) -> bool {
     NAMES.with(ctx, |names| names.is_empty())
 }
 
-/// Removes the name of a key that was removed. `is_moving`: RENAME or MOVE writes it to another key.
+/// Removes the name of a key that was removed. `is_moving`: RENAME or MOVE writes the key's value to another key.
 pub(super) fn left(ctx: &Context, name: &[u8], is_moving: bool) {
     let database = ctx.database();
     NAMES.with(ctx, |names| {

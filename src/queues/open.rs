@@ -19,7 +19,7 @@ pub fn rejected_effects() -> u64 {
 }
 
 /// Counts and logs rejected effects of a master or an AOF file. Without these effects, the queue in `key` differs from
-/// the master's queue. `first` is the first of them, and the reason.
+/// the master's queue. `first` names the first rejected effect, and the reason.
 pub fn report_rejected(ctx: &Context, key: Option<Str<'_>>, count: u64, first: &Unreadable) {
     REJECTED.fetch_add(count, Ordering::Relaxed);
     let key = key.map_or("?".to_owned(), |key| key.to_string());

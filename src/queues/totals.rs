@@ -22,9 +22,9 @@ static FIRSTS: Mutex<Firsts> = Mutex::new(Firsts { by_time: BTreeMap::new() });
 
 /// The queues, ordered by the time at which the first job of a queue begins to wait for a claim ([`Queue::waits`]).
 ///
-/// If this time of a queue becomes earlier, the queue's entry is moved at once. If it becomes later, as at each claim,
-/// only `First::due` changes, so a claim usually needs no lock. The entry is then outdated, at a time that is too early,
-/// until INFO finds and moves it.
+/// If this time of a queue becomes earlier, the queue's entry is moved at once. If this time becomes later, as it does
+/// at each claim, only `First::due` changes, so a claim usually needs no lock. The time of the entry is then too early,
+/// until INFO moves the entry.
 struct Firsts {
     by_time: BTreeMap<(Millis, u64), Arc<First>>,
 }

@@ -35,10 +35,11 @@
 //! | 24 | `PROGRESS` | s id, s text |
 //! | 25 | `PROGRESSED` | s id, s text, n time |
 //!
-//! A new job is: s id, s payload, n due, n priority, n attempts, ? every, s group, ? ttl. A priority is zigzag. An
-//! attempt is 0 if it counts, 1 if not, and 2 if the job waits for its next occurrence. A group that may be absent has
-//! a byte before it: 1, or 0 alone. Fields are a bit mask, and the numbers whose bits are set, as in the stored form.
-//! Only rewritten AOF files contain `FOLLOWER`, `JOB`, `UNITS`, `TURN`, `TOTALS`, `DECLARATION` and `PROGRESSED`.
+//! A new job is: s id, s payload, n due, n priority, n attempts, ? every, s group, ? ttl. A priority is a zigzag
+//! number. An attempt is 0 if it counts, 1 if not, and 2 if the job waits for its next occurrence. A group without an s
+//! may be absent: it is the byte 0, or the byte 1 and then s group. Fields are a bit mask, and the numbers whose bits
+//! are set, as in the stored form. Only rewritten AOF files contain `FOLLOWER`, `JOB`, `UNITS`, `TURN`, `TOTALS`,
+//! `DECLARATION` and `PROGRESSED`.
 
 use crate::base::packed::{Packer, Unpacker, Unreadable, codes, unzigzag, zigzag};
 use crate::base::stream::DecodeError;
@@ -199,7 +200,7 @@ fn write(change: &Change<'_>, to: &mut Packer) {
     }
 }
 
-/// Writes what follows the job's ID.
+/// Writes the fields of a change that come after the job's ID.
 fn write_job_change(change: JobChange<'_>, to: &mut Packer) {
     match change {
         JobChange::Claim { token, deadline, worker } => to.number(token).number(deadline).text(worker),

@@ -1,5 +1,5 @@
-//! The effects of Zeitset 0.3, in words: `ZQ.APPLY key at effect [effect ...]`. Masters with 0.3 and its AOF files send
-//! them. [`super::wire`] has today's form. `at` is the time of the command, in decimal as all numbers.
+//! The effects of Zeitset 0.3, in words: `ZQ.APPLY key at effect [effect ...]`. A master or an AOF file of that version
+//! sends them. [`super::wire`] has today's form. `at` is the time of the command. All numbers are decimal.
 //!
 //! An effect consists of a name in capitals, its arguments, and its options in the order of the table. An option is a
 //! name in lower case and a value. A flag is an option without a value. Unless the table says otherwise, an option

@@ -26,8 +26,8 @@ pub struct Spec {
 pub enum Keys {
     None,
     First(Access),
-    /// The first argument, of a command that carries effects. The server passes the command to the module whatever the
-    /// number of arguments is, so that the module counts what it cannot read.
+    /// The first argument of ZQ.APPLY or ZLB.APPLY. The server accepts any number of arguments, so that the module can
+    /// count and log a command that it cannot read.
     OfEffects(Access),
     /// `numkeys key [key ...]`, from the first argument on.
     Counted(Access),
@@ -156,7 +156,7 @@ impl Arg {
         self
     }
 
-    /// Sets the version that added the argument, if the command is older.
+    /// Sets the version that added this argument to an existing command.
     pub const fn since(mut self, version: &'static CStr) -> Arg {
         self.since = Some(version);
         self

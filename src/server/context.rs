@@ -282,8 +282,7 @@ impl Context {
     }
 }
 
-/// In debug builds, panics if `is_known` is false. This means that the server does not know `command`. The server does
-/// not replicate unknown commands.
+/// In debug builds, panics if `is_known` is false: the server does not know `command`, and does not replicate it.
 fn check_replicated(command: &CStr, key: Str<'_>, is_known: bool) {
     // tests/server/panics.rs makes a debug build panic here.
     debug_assert!(key.bytes() != b"zeitset:panic:during", "as ordered: %s%n");

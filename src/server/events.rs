@@ -168,8 +168,8 @@ pub fn listen(ctx: &Context, listeners: Listeners) {
 }
 
 /// Runs `job` after the current command, transaction or script, before the server serves another client. The server
-/// replicates the job's changes together with the command's. Returns `false` if the server does not run the job: Redis
-/// has such jobs since 7.2, and none while it loads a dataset or on a read-only replica.
+/// replicates the job's changes together with the command's. Returns `false` if the server cannot run the job: before
+/// Redis 7.2, while the server loads a dataset, and on a read-only replica.
 pub fn run_after_command(ctx: &Context, job: fn(&mut Context)) -> bool {
     if !has_api!(RedisModule_AddPostNotificationJob) {
         return false;

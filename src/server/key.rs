@@ -84,9 +84,8 @@ impl KeyHandle {
 
     /// Returns the time at which the key expires, in Unix ms. `None` if the key has no TTL.
     ///
-    /// If the key is open for writing, it must exist: Redis 8.6 crashes otherwise. So only
-    /// [`Text`](super::text::Text) and [`SortedSet`](super::zset::SortedSet), which know whether they exist, offer this
-    /// function to commands.
+    /// If the key is open for writing, it must exist: Redis 8.6 crashes otherwise. So commands get the time from
+    /// [`Text`](super::text::Text) and [`SortedSet`](super::zset::SortedSet), which check that the key exists.
     pub fn expires_at(&self) -> Option<Millis> {
         let key = self.key?;
         // SAFETY: the handle is open.

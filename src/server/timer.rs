@@ -41,8 +41,8 @@ impl Timer {
         Timer { task: Shared::new(Some(task)), armed: Shared::new(None) }
     }
 
-    /// Returns a timer without a task. Its file must not use the file of the task, which calls
-    /// [`set_task`](Timer::set_task).
+    /// Returns a timer without a task. The task is set later with [`set_task`](Timer::set_task), so the timer's file
+    /// need not use the task's file.
     pub fn without_task() -> Timer {
         Timer { task: Shared::new(None), armed: Shared::new(None) }
     }

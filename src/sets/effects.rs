@@ -68,12 +68,14 @@ impl<'c> Effects<'c> {
         self.ctx.signal_modified(self.name);
     }
 
-    /// Replicates the removal of `gone`, the expired members. `first` is the lowest score that remains in the set, apart
-    /// from the tag's. `is_tag_first` tells whether the tag stood before all removed members with a higher score.
+    /// Replicates the removal of `gone`, the expired members. `first` is the lowest remaining score, not counting the
+    /// tag. `is_tag_first` is false if a removed member with a higher score than the tag stood before the tag.
     ///
-    /// The range begins above `-inf`, the tag's score, so ZREM names the removed members with this score. It also names
-    /// the members with the highest removed score if members with this score remain. In a set that is out of order, a
-    /// range would miss some members or remove the tag, so ZREM names all of them.
+    /// Replicates a removal by range, and ZREM for the members that the range must not cover:
+    ///
+    /// - The members with the score `-inf`, because the tag has this score, too.
+    /// - The members with the highest removed score, if members with this score remain.
+    /// - All members, if the set is out of order. A range would miss some of them, or remove the tag.
     pub fn expiry(&mut self, gone: &[Element], first: Option<f64>, is_tag_first: bool) {
         let Some(last) = gone.last().map(|element| element.score) else { return };
         let is_sorted = is_tag_first && gone.is_sorted_by(|one, next| one.score <= next.score);

@@ -31,7 +31,7 @@ enum Sign {
     /// Nothing: ADOPT has opened an ordinary set, or a plain command has removed the tag, and the module has not added it
     /// again yet.
     Untagged,
-    /// This TTL of the key: the set is of version 0.3.
+    /// The key's TTL, which is this value. Only sets of version 0.3 have such a TTL.
     Legacy(Millis),
 }
 
@@ -82,7 +82,7 @@ impl<'k, M: Mode> ExpiringSet<'k, M> {
         self.set.len().saturating_sub(self.tags())
     }
 
-    /// Returns the number of members that are the tag.
+    /// Returns 1 if the set has the tag, otherwise 0.
     fn tags(&self) -> u64 {
         u64::from(self.sign == Sign::Tag)
     }

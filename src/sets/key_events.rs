@@ -12,10 +12,10 @@
 //!   added again. ZREM of the tag by name releases the set: it is ordinary from then on.
 //! - A STORE command copies the tag into its result, which must stay an ordinary set. So the tag is removed.
 //!
-//! The server allows no write in a handler. So the handler notes the pending tag, and [`settle_tags`] settles it: from
-//! Redis 7.2 on right after the command, transaction or script, on Redis 7.0 within milliseconds. Until then, RENAME and
-//! COPY may spread it, so the notes follow them. Replicas note the same, and learn from their master that a tag was
-//! settled.
+//! The server allows no write in a handler. So the handler notes the pending tag, and [`settle_tags`] adds or removes
+//! the tag: from Redis 7.2 on right after the command, transaction or script, on Redis 7.0 within milliseconds. If
+//! RENAME or COPY comes first, the handlers note the tag for the new key. Replicas note the same tags, and the master's
+//! commands add or remove them.
 
 use super::scan::SetKind;
 use super::sweeper::{settle_soon, settle_tags};
@@ -86,14 +86,14 @@ pub fn on_server(ctx: &mut Context, event: ServerEvent<'_>) {
     }
 }
 
-/// Notes a pending tag, and has it settled as soon as the server allows it.
+/// Notes a pending tag. [`settle_tags`] adds or removes the tag as soon as the server allows it.
 fn note_pending(ctx: &Context, database: i32, name: Str<'_>, tag: PendingTag) {
     tracker::note_pending(ctx, database, name.bytes(), tag);
     settle_soon(ctx);
 }
 
-/// Returns the database of an event's key. In a transaction, Valkey 9.1 returns the client's database for a key that MOVE
-/// or COPY wrote to another database, but opens the key itself.
+/// Returns the database of an event's key. In a transaction, Valkey 9.1 selects the client's database, even if MOVE or
+/// COPY wrote the key to another database. But the open key has the right database.
 fn database_of(ctx: &mut Context, name: Str<'_>) -> i32 {
     let database = ctx.database();
     ReadKey::open_notouch(ctx, name).database().unwrap_or(database)
@@ -104,10 +104,11 @@ fn read<'c>(ctx: &'c mut Context, name: Str<'_>) -> Option<SortedSet<'c, Reading
     SortedSet::new(ReadKey::open_notouch(ctx, name)).filter(|set| !set.is_empty())
 }
 
-/// A key has got this name by RENAME or MOVE. The tracker knows the key by its old name.
+/// A key has got this name by RENAME or MOVE. Usually, the tracker knows the key by its old name.
 ///
-/// If the tracker does not know the key, another module may have moved the key between the two events of a move. If a
-/// copied tag is pending at this time, the key may be the one that has it.
+/// Otherwise, this function reads the key in two cases. During a first scan, the key may be a set that the scan has not
+/// found yet. If a copied tag is pending, the key may have this tag: a listener of another module may have moved the
+/// key between the two events of the move.
 fn on_moved(ctx: &mut Context, event: &KeyEvent<'_>) {
     let database = if event.kind == EventKind::MoveTo { database_of(ctx, event.key) } else { ctx.database() };
     let (is_known, has_copied) = tracker::with(ctx, |tracking| {

@@ -36,8 +36,8 @@ pub struct Scan {
     completed: u64,
 }
 
-/// The most pending tags with which the scan goes on. It waits while the module gives tags to the sets of version 0.3
-/// that it has found.
+/// From this number of pending tags on, the scan waits until the module has added tags to the sets of version 0.3 that
+/// the scan has found.
 const MOST_PENDING: usize = 1000;
 
 /// What a sorted set is.
@@ -132,9 +132,9 @@ impl Scan {
     }
 }
 
-/// Whether the scan must wait: for the dataset, or until the module has settled the sets of version 0.3 that it has
-/// found. A replica settles nothing, and a master may be unable to settle some tags, so their number alone does not
-/// count.
+/// Whether the scan must wait: while the server loads a dataset, or while the module adds tags to the sets of version
+/// 0.3 that the scan has found. The number of pending tags alone does not decide, because a replica adds no tags, and a
+/// master may be unable to add some of them.
 fn is_waiting(ctx: &Context, tracking: &Tracking) -> bool {
     ctx.is_loading() || ctx.is_master() && tracking.has_new_pending() && tracking.pending_count() >= MOST_PENDING
 }

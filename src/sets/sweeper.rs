@@ -105,7 +105,7 @@ pub(super) fn settle_tags(ctx: &mut Context) {
 }
 
 /// Whether [`settle_tags`] runs after the current command, or is running. Its events may make another module move a tag
-/// again. The timer settles such a tag: if it were settled at once, this might never end.
+/// again. In that case, the timer calls [`settle_tags`] later, because an immediate call might cause an endless loop.
 static IS_PLANNED: AtomicBool = AtomicBool::new(false);
 
 /// Calls [`settle_tags`] after the current command, if the server can do so.

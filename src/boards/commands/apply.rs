@@ -1,15 +1,15 @@
 //! `ZLB.APPLY key effect`
 //!
 //! Applies an effect (`boards/effects.rs`) with the values that the master computed. Replicas and AOF files get this
-//! command instead of the commands that clients sent. Applications do not need this command. Zeitset 0.3 sent words
-//! (`boards/words.rs`), which are still read.
+//! command instead of the commands that clients sent. Applications do not need this command. The form that Zeitset 0.3
+//! sent (`boards/words.rs`) is still accepted.
 //!
 //! A client can also replay an AOF file, so clients may send this command. Like RESTORE, the command bypasses the
 //! checks of other commands, and needs the rights of RESTORE. If the effect does not fit the key's value, the command
 //! changes nothing and returns 0.
 //!
-//! What a master or an AOF file sends never gets an error, because nobody would see it. An effect that cannot be read,
-//! or that does not fit, is counted and logged.
+//! A master or an AOF file never gets an error reply, because nobody would see the reply. Instead, an effect that
+//! cannot be read, or that does not fit, is counted and logged.
 
 use crate::base::packed::{Unreadable, is_packed};
 use crate::boards::{self, APPLY, BoardChange};

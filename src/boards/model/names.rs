@@ -29,7 +29,7 @@ pub(super) const MAX_NAME: usize = u32::MAX as usize - 15;
 struct NamePage {
     /// The length of the names in bytes.
     length: u32,
-    /// The previous page of names of the same length, or `NIL`.
+    /// The previous page whose names have the same length as the names of this page, or `NIL`.
     prev: u32,
     bytes: Vec<u8>,
 }
@@ -57,8 +57,8 @@ fn split(id: u32) -> (u32, u32) {
 #[derive(Clone, Debug)]
 pub(super) struct Names {
     pages: Slab<NamePage>,
-    /// For each length, the last page of names of this length, in the order of the lengths. Names of `n` different
-    /// lengths have `n * n / 2` bytes at least, so an insertion moves little.
+    /// For each length of names, the last page of names of this length, in the order of the lengths. Names of `n`
+    /// different lengths take at least `n * n / 2` bytes in total, so this list stays short.
     last: Vec<(u32, u32)>,
     page_bytes: u32,
     index: Index,
@@ -163,7 +163,7 @@ impl Names {
         Some(moved)
     }
 
-    /// Returns where `last` has names of this length, or would have them.
+    /// Returns the index of a length in `last`, or as an error the index at which to insert the length.
     fn last_of(&self, length: u32) -> Result<usize, usize> {
         self.last.binary_search_by_key(&length, |&(length, _)| length)
     }

@@ -64,9 +64,8 @@ impl Board {
         })
     }
 
-    /// Returns the position that a new member with these values would get (RANKOF). With TIES FIRST or NAME, it is
-    /// behind all members with equal values. With TIES LAST, it is ahead of them, because this option ranks the latest
-    /// of these members first. Ignores KEEP. O(log n).
+    /// Returns the position that a new member with these values would get (RANKOF). Among members with equal values,
+    /// the new member would be first with TIES LAST, and last with TIES FIRST or NAME. Ignores KEEP. O(log n).
     ///
     /// # Errors
     /// [`BoardError::ValueCount`], [`BoardError::WrongKind`], [`BoardError::NotFinite`].

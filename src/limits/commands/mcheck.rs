@@ -79,8 +79,8 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
 /// One of the limits of a call.
 ///
 /// Code of other modules can run when the command opens a key that has expired, and *while* it writes a key: if a write
-/// creates the key or replaces its string, the server sends the event `new` at once. So each change is computed while
-/// its key is open, and no change that was computed before is written.
+/// creates the key or replaces its string, the server sends the event `new` at once. So each change is computed and
+/// written while its key is open. A change that was computed earlier is never written.
 struct Part<'a> {
     key: Str<'a>,
     call: Call,
@@ -88,7 +88,7 @@ struct Part<'a> {
     fits: bool,
     verdict: Verdict,
     is_taken: bool,
-    /// Whether a call that takes nothing makes a change.
+    /// Whether [`settle`](Part::settle) has a change to store.
     is_unsettled: bool,
     events: PendingEvents,
 }
@@ -115,7 +115,7 @@ impl<'a> Part<'a> {
         Ok(is_missing)
     }
 
-    /// Makes the change of a call that takes nothing, if there is one.
+    /// Stores the change that a denied call makes to the limit, if any: see `Check` in `limits/model`.
     fn settle(&mut self, ctx: &mut Context) -> Result<(), Error> {
         if self.is_unsettled {
             let mut limit = Limit::open(ctx, self.key)?;
@@ -125,8 +125,8 @@ impl<'a> Part<'a> {
         Ok(())
     }
 
-    /// Refunds the units if they were taken, and assesses the limit again. If another module has meanwhile replaced the
-    /// limit by something else, the taken units went with the limit.
+    /// Refunds the units if they were taken, and assesses the limit again. If another module has deleted the limit
+    /// since, there is nothing to refund. If the key now holds another kind of value, returns an error.
     fn give_back(&mut self, ctx: &mut Context) -> Result<(), Error> {
         if mem::take(&mut self.is_taken) {
             let (Call { now, cost, .. }, until) = (self.call, self.verdict.charged_until);
@@ -139,9 +139,9 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Takes the units from all limits if they fit into all, or if `intent` is [`Intent::Force`]. Returns whether it did. If
-/// not, or if it returns an error, units may have been taken from some limits: another module has then changed a key
-/// meanwhile.
+/// Takes the units from all limits if they fit into all, or if `intent` is [`Intent::Force`]. Returns whether the units
+/// were taken. If another module changes a key during this call, the result can be false or an error although units
+/// were taken from some of the limits.
 fn take_all(ctx: &mut Context, parts: &mut [Part<'_>], intent: Intent) -> Result<bool, Error> {
     let Some((last, others)) = parts.split_last_mut() else { return Ok(false) };
     let mut is_second = false;

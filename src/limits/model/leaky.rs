@@ -87,7 +87,7 @@ impl Level {
         Level { at, part, limit, window, written_at: now }
     }
 
-    /// Returns the number of units of a level, rounded up.
+    /// Converts the bucket's level to units, rounded up.
     fn units(parts: u128, window: Millis) -> u64 {
         div_ceil(parts, window)
     }
@@ -170,8 +170,8 @@ impl Check for LeakyCheck {
         self.level.empty_at().saturating_sub(self.call.now)
     }
 
-    /// If the clock has stepped back, returns a change after which the bucket drains from now on. Otherwise, the bucket
-    /// would not drain until the clock has reached the time of the last write again.
+    /// If the clock has stepped back, returns a change after which the bucket drains from now on. Without this change,
+    /// the bucket would not drain until the clock reaches the time of the last write again.
     fn settle(&self) -> Option<Update> {
         (self.is_clock_back && self.parts > 0).then(|| self.level.update())
     }

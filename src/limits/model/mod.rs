@@ -86,7 +86,7 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Returns the verdict of the same call with FORCE, if that call takes no units.
+    /// Returns the verdict of the same call with FORCE. The call must take no units: a peek, or a call with the cost 0.
     #[must_use]
     pub fn forced(self) -> Verdict {
         Verdict { allowed: true, retry_after: Some(0), ..self }
@@ -194,7 +194,8 @@ pub enum StoredLimit<'a> {
 }
 
 impl<'a> StoredLimit<'a> {
-    /// Parses a string. The first byte identifies the algorithm. A limit of ZRL.THROTTLE is a large decimal number.
+    /// Parses the string of a key. Its first byte identifies the algorithm. The string of ZRL.THROTTLE is a decimal
+    /// number, so its first byte is a digit.
     pub fn parse(text: &'a [u8]) -> Result<StoredLimit<'a>, NotThisFormat> {
         match text.first() {
             Some(b's') => Ring::parse(text).map(StoredLimit::Sliding),
@@ -269,8 +270,8 @@ trait Check {
     /// Returns the change that settles the limit (see [`Check`]). Returns `None` if no change is needed.
     fn settle(&self) -> Option<Update>;
 
-    /// Whether the stored limit shows that the clock has stepped back. If it does, a peek tells the waits that the next
-    /// call will tell. Without this, a peek would tell the size of the step, for example a day.
+    /// Whether the stored limit shows that the clock has stepped back. If so, a peek returns the waiting times after
+    /// settling, because those before settling would include the size of the step, for example a day.
     fn is_clock_back(&self) -> bool {
         false
     }

@@ -122,14 +122,16 @@ impl<'a> Ring<'a> {
         Patch { at: TAG.len() + self.place(age) * SLOT, bytes: SmallBytes::from_slice(&slot.bytes()) }
     }
 
-    /// Whether the clock has stepped back since the ring was last written. The oldest slot that was written is the one
-    /// before the first slot in use, or an older one. So its time had passed by then.
+    /// Whether the clock has stepped back since the ring was last written. At the last write, the time of the oldest
+    /// written slot had already passed, because this slot was before the first slot in use. So if this time is in the
+    /// future, the clock has stepped back.
     pub fn is_after(&self, now: Millis) -> bool {
         self.slot(self.find(0, |slot| slot.at == 0)).at > now
     }
 
     /// Returns patches that subtract `units` from the totals of slot `from` and all later slots. If `from` then has no
-    /// units, the patches remove it: all later slots move up, and the place of the newest becomes that of the oldest.
+    /// units, the patches remove this slot: all later slots move up, and a new oldest slot takes the place of the
+    /// newest.
     pub fn lower(&self, from: usize, units: u64) -> SmallVec<[Patch; 1]> {
         let is_removed = self.slot(from).taken.wrapping_sub(units) == self.slot(from - 1).taken;
         let lowered = |age: usize| {

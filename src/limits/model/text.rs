@@ -3,7 +3,7 @@
 use super::{NotThisFormat, SmallBytes};
 use crate::base::time::{decimal, leading_digits};
 
-/// The maximum length of a text: five numbers of 20 digits, a tag and separators.
+/// The maximum length of a text: five numbers of 20 digits, a tag such as `leaky:`, and separators.
 pub const CAPACITY: usize = 112;
 
 /// Returns the text of up to five numbers. A `sign` stands in front of each number. The first sign is the tag of the

@@ -1,15 +1,15 @@
 //! `ZQ.APPLY key effects`
 //!
 //! Applies encoded effects ([`crate::queues::wire`]). The effects have the values that the master computed. Replicas
-//! and AOF files get this command instead of the commands that clients sent. Applications do not need this command.
-//! Zeitset 0.3 sent words ([`crate::queues::words`]), which are still read.
+//! and AOF files get this command instead of the commands that clients sent. Applications do not need this command. The
+//! form that Zeitset 0.3 sent ([`crate::queues::words`]) is still accepted.
 //!
 //! A client can also replay an AOF file, so clients may send this command. Like RESTORE, the command bypasses the
 //! checks of other commands, and needs the rights of RESTORE. An effect that does not fit the queue changes nothing.
 //! The reply is the number of effects that fit.
 //!
-//! What a master or an AOF file sends never gets an error, because nobody would see it. Effects that cannot be read, or
-//! that do not fit, are counted and logged.
+//! A master or an AOF file never gets an error reply, because nobody would see the reply. Instead, effects that cannot
+//! be read, or that do not fit, are counted and logged.
 
 use crate::base::packed::{Unreadable, is_packed};
 use crate::base::time::Millis;

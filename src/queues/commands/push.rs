@@ -3,8 +3,8 @@
 //!
 //! Adds a job to a queue. If the queue already has a job with this ID, in any state, the call changes nothing and
 //! returns null. With REPLACE, the new job replaces the old one. With AGAIN, a waiting job gets the new payload, and a
-//! claimed job is pushed again when its claim ends. With DECLARE, the queue has this recurring job from now on, whatever
-//! it had before, and its due time stays.
+//! claimed job is pushed again when its claim ends. With DECLARE, the old job becomes the pushed recurring job, but
+//! keeps its due time unless EVERY changes.
 //!
 //! With TTL, a job expires at its due time + TTL. From then on, no claim gets the job.
 

@@ -33,10 +33,11 @@ impl Queue {
     /// previous one plus one. So tokens grow as long as the queue keeps its state.
     ///
     /// A crash, a failover, a RESTORE of an older value or a DEL can lose the last tokens. The next claim can repeat a
-    /// lost token only if this token is ahead of the clock. A claim that takes more than one microsecond per job leaves
-    /// no such token. Measured: 3 us for one job, and 1.5 us per job for 100,000 jobs (release build on Redis 7.0.15, two
-    /// busy cores). On a faster server, with 0.75 us per job, a claim of 100,000 jobs would take 75 ms, and its last
-    /// token would be 25 ms ahead of the clock. A restart or a failover takes longer than that, so it repeats no token.
+    /// lost token only if this token is ahead of the clock. Tokens run ahead of the clock only if a claim takes less than
+    /// one microsecond per job. Measured: 3 us for one job, and 1.5 us per job for 100,000 jobs (release build on Redis
+    /// 7.0.15, two busy cores). On a faster server, with 0.75 us per job, a claim of 100,000 jobs would take 75 ms, and
+    /// its last token would be 25 ms ahead of the clock. A restart or a failover takes longer than that, so the first
+    /// claim after it repeats no token.
     ///
     /// A token can occur twice in three cases:
     ///
@@ -110,9 +111,9 @@ impl Queue {
         rate.is_some_and(|rate| self.rate_log.unsettled(rate, now)) || group_rate.is_some_and(of_groups)
     }
 
-    /// Makes every taken unit of RATE available again one window after `at` at the latest. For a limited number of
-    /// groups, does the same with units of GROUPRATE. Also forgets units that are available again. Returns the number
-    /// of changed groups.
+    /// Makes taken units of RATE available again within one window from `at`. For a limited number of groups, does the
+    /// same with units of GROUPRATE. Removes units that are available again from the logs. Returns the number of
+    /// changed groups.
     pub(super) fn settle(&mut self, at: Millis) -> usize {
         if let Some(rate) = self.settings.rate {
             self.rate_log.settle(rate, at);
@@ -128,8 +129,8 @@ impl Queue {
         }
     }
 
-    /// Returns the ready job to serve first, or `NIL`. If a declaration (DECLARE) waits behind a job with an expired
-    /// lease, carries it out first, because it can give the job another place.
+    /// Returns the ready job to serve first, or `NIL`. If a declaration (DECLARE) waits behind this job, first carries
+    /// out the declaration, and then searches again, because the declaration can change the serving order.
     fn settle_best_ready(&mut self, now: Millis, sink: &mut impl FnMut(&Effect<'_>)) -> u32 {
         loop {
             let slot = self.best_ready(now);
@@ -149,7 +150,8 @@ impl Queue {
         best.map_or(NIL, |(_, slot)| slot)
     }
 
-    /// Of `found` and the best jobs of `trees` ([`best_with_ttl`](Self::best_with_ttl)), returns the one to serve first.
+    /// Compares the job `found` with the best job of each of the `trees` ([`best_with_ttl`](Self::best_with_ttl)).
+    /// Returns the job to serve first.
     pub(super) fn best_among_ttl<'a>(
         &'a self,
         roots: &Roots,

@@ -23,8 +23,8 @@ use crate::base::stream::{DecodeError, Reader, Writer};
 use std::collections::HashMap;
 
 /// The first number of a stored queue: its version. Zeitset before 0.3 wrote versions 1 to 3, which are rejected. 0.3
-/// wrote version 4, which has no `BACKOFF`, `PROGRESS` and `DECLARATION`. A queue without them still has this version, so
-/// 0.3 reads it.
+/// wrote version 4, which has no `BACKOFF`, `PROGRESS` and `DECLARATION`. A queue that needs none of the three is still
+/// written as version 4, so 0.3 can read it.
 const VERSION: u64 = 5;
 const OLDEST_VERSION: u64 = 4;
 
@@ -219,8 +219,8 @@ fn read_units(from: &mut impl Reader) -> Result<Vec<Taken>, DecodeError> {
     Ok(log)
 }
 
-/// Writes a job. `group` is the number of the job's group. `waiting` is the push and the declaration that wait behind the
-/// job. The flag of a declaration says whether it is timed.
+/// Writes a job. `group` is the number of the job's group. `waiting` is the push and the declaration that wait behind
+/// the job. The flag of the declaration is its `is_timed`.
 fn write_record(
     job: &Record<'_>,
     group: Option<u64>,

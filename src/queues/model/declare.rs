@@ -1,8 +1,9 @@
-//! DECLARE: makes a recurring job what the push says, however often a program says it.
+//! DECLARE: gives a recurring job the arguments of the push. The same push again changes nothing.
 //!
-//! If the job waits, the declaration changes it at once. If the job is claimed, the declaration waits until the claim
-//! ends, and the run goes on undisturbed. ACK and NACK carry it out. If the lease expires, a claim or the upkeep does so
-//! ([`JobChange::Follow`](super::JobChange::Follow)). So a waiting declaration belongs to a job with a lease.
+//! If the job waits, the declaration changes the job at once. If the job is claimed, the declaration waits until the
+//! claim ends. ACK and NACK carry out a waiting declaration. If the lease expires, a claim, RESCHEDULE, a push with
+//! AGAIN, or the upkeep ([`JobChange::Follow`](super::JobChange::Follow)) does. So a waiting declaration belongs to a
+//! job with a lease.
 //!
 //! A job that waits for an occurrence is *ahead* of its run. Any other waiting job is in a run: it is ready, or waits for
 //! another attempt. Only a change of the period moves a job, and only a job that is ahead of its run.
@@ -42,14 +43,14 @@ fn first_from(start: Millis, period: Millis, after: Millis) -> Millis {
     if start > after { start } else { Recurrence { period, anchor: start }.next(after) }
 }
 
-/// Whether two pushes ask for the same job. Ignores when it is due.
+/// Whether two pushes are equal except for their IDs and due times.
 fn are_alike(one: &NewJob<'_>, other: &NewJob<'_>) -> bool {
     NewJob { id: b"", due: 0, ..*one } == NewJob { id: b"", due: 0, ..*other }
 }
 
 impl Queue {
     /// Declares a recurring job: `push` must have an ID and EVERY. `is_timed`: the push has AT or DELAY. Returns `None`
-    /// if the job is so already. Call [`drop_if_expired`](Self::drop_if_expired) first. O(log n).
+    /// if nothing changes. Call [`drop_if_expired`](Self::drop_if_expired) first. O(log n).
     ///
     /// # Errors
     ///
@@ -107,7 +108,7 @@ impl Queue {
         }
     }
 
-    /// Makes a declaration wait until a claim ends. If another one waits, replaces it.
+    /// Makes a declaration wait until a claim ends. Replaces an earlier declaration or push that waits behind the job.
     pub(super) fn declare_behind(&mut self, slot: u32, new: &NewJob<'_>, is_timed: bool) {
         if let Some(follower) = self.take_follower(slot)
             && self.jobs[slot].recurrence().is_none()
@@ -124,7 +125,8 @@ impl Queue {
         self.link_expiry(slot);
     }
 
-    /// Changes a waiting job at once. If a push with AGAIN waits behind it, that push is done, because the job will run.
+    /// Changes a waiting job at once. Drops a push with AGAIN that waits behind the job, because the job will run
+    /// anyway.
     fn redeclare(&mut self, slot: u32, at: Millis, new: &NewJob<'_>, is_timed: bool) {
         if self.jobs[slot].is_lease_expired(at) {
             self.change_waiting(slot, at, None, |_, _| {});
@@ -158,9 +160,9 @@ impl Queue {
         });
     }
 
-    /// Makes a job what a declaration says. The job must be in no tree. `due` is its due time. The time from which the
-    /// occurrences count changes only with the period. If the job has used up the new MAXATTEMPTS, it gets one more
-    /// attempt, because a waiting job must have one.
+    /// Gives a job the arguments of a declaration. The job must be in no tree. `due` is the job's due time. The anchor
+    /// of the recurrence changes only if the period changes. If the new MAXATTEMPTS leaves the job no attempt, the job
+    /// gets one more, because a waiting job must have an attempt left.
     pub(super) fn carry_out_declaration(&mut self, slot: u32, at: Millis, declaration: &Declaration, due: Millis) {
         let new = declaration.push.job(b"");
         let period = new.every.unwrap_or(1);
@@ -194,8 +196,8 @@ impl Queue {
         }
     }
 
-    /// Returns the first occurrence of a job after `after`. If a declaration waits behind the job, it decides. Returns
-    /// `None` if the job is not recurring, and will not be.
+    /// Returns the first occurrence of a job after `after`. If a declaration waits behind the job, the declaration
+    /// determines the occurrence. Returns `None` if the job is not recurring and no declaration waits.
     pub(super) fn next_occurrence(&self, slot: u32, after: Millis) -> Option<Millis> {
         let job = &self.jobs[slot];
         match self.declarations.get(&job.node.seq) {
@@ -204,7 +206,8 @@ impl Queue {
         }
     }
 
-    /// Returns the due time that a waiting job has after its expired lease is settled.
+    /// Returns the due time of a waiting job. If the job [has missed](super::job::Job::has_missed) a run, a declaration
+    /// that waits behind the job determines this time.
     pub(super) fn due_after_lease(&self, slot: u32, at: Millis) -> Millis {
         let job = &self.jobs[slot];
         let declared = job.has_missed(at) && self.has_declaration(slot);

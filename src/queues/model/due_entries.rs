@@ -1,10 +1,9 @@
-//! Second entries of jobs: of claimed jobs that are not due at once when their lease expires, and of jobs with a TTL
-//! ([`super::expiry`]).
+//! Due entries: the entries of jobs in a second tree. A claimed job has such an entry if it has to wait after its lease
+//! expires. A job with a TTL also has one ([`super::expiry`]).
 //!
 //! A job in [`TreeId::ClaimedBackoff`] waits for BACKOFF after its lease. A job in [`TreeId::ClaimedRecurring`] waits
-//! for its next occurrence. The time at which these jobs are due again follows from the job alone
-//! ([`Job::back_at`]): the claim stores how long the job waits for BACKOFF. So no effect is needed when the lease
-//! expires.
+//! for its next occurrence. The time at which such a job is due again follows from the job alone ([`Job::back_at`]),
+//! because the claim has stored how long the job waits for BACKOFF. So no effect is needed when the lease expires.
 //!
 //! Like all trees of claimed jobs, these two trees are ordered by deadline. But BACKOFF and JITTER can change the order
 //! in which jobs are due again. So each job in the two trees also has an entry, a [`DueEntry`], in a second tree
@@ -65,7 +64,8 @@ impl Queue {
         !node.is_candidate() || node.tree.second().is_some()
     }
 
-    /// Lists the [`DueEntry`] entries that a job needs: the tree of each, and [`DueEntry::of_all_groups`].
+    /// Lists the [`DueEntry`] entries that a job needs. Returns the tree and the [`DueEntry::of_all_groups`] of each
+    /// entry.
     pub(super) fn entries(&self, slot: u32) -> impl Iterator<Item = (TreeId, bool)> + use<> {
         let job = &self.jobs[slot];
         let tree = job.node.tree;

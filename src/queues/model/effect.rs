@@ -37,8 +37,8 @@ pub enum Change<'a> {
         /// the queue has a claimed job with this ID, this push waits behind that job.
         again: bool,
     },
-    /// DECLARE: pushes a recurring job, or makes the job with the same ID what this push says. If that job is claimed,
-    /// it becomes so when its claim ends. `is_timed`: the push has AT or DELAY.
+    /// DECLARE: pushes a recurring job, or gives the job with the same ID the arguments of this push. If that job is
+    /// claimed, the declaration waits until the claim ends. `is_timed`: the push has AT or DELAY.
     Declare { job: NewJob<'a>, is_timed: bool },
     /// Changes the job with this ID.
     Job { id: &'a [u8], change: JobChange<'a> },
@@ -108,8 +108,8 @@ pub enum JobChange<'a> {
     Drop,
     /// Removes a waiting job whose TTL has ended. A recurring job is due at `next_due` instead.
     Expire { next_due: Option<Millis> },
-    /// Replaces a dead letter with the push or the declaration that waits behind it. If the job's lease has expired but
-    /// the job has not become a dead letter, makes the job what the declaration says.
+    /// If the job is a dead letter, replaces the job with the push or the declaration that waits behind it. If the
+    /// job's lease has expired without making the job a dead letter, carries out the declaration.
     Follow,
     /// PROGRESS: stores a text. If it is empty, removes the stored text.
     Progress { text: &'a [u8] },

@@ -7,18 +7,18 @@
 //!
 //! # How a claim passes over expired jobs
 //!
-//! The trees of a group ([`TreeId::OF_JOBS`]) have all its jobs, but only those without a TTL are candidates: their
-//! serving order is stored. A job with a TTL is a candidate in a tree of its own ([`TreeId::OF_TTL`]):
+//! The trees of a group ([`TreeId::OF_JOBS`]) contain all jobs of the group, but store the serving order only of the
+//! jobs without a TTL. A claim finds the jobs with a TTL in separate trees ([`TreeId::OF_TTL`]):
 //!
-//! - A job in `Ready` is due whatever the clock says. `ReadyTtl` is ordered by the ends of the TTLs, so the jobs that
-//!   have not expired are the last ones of the tree. A claim finds the best of them in O(log n).
+//! - `ReadyTtl` has the jobs in `Ready`, which are due whatever the clock says. It is ordered by the ends of the TTLs,
+//!   so the jobs that have not expired are the last ones of the tree. A claim finds the best of them in O(log n).
 //! - The other trees are ordered by due times, so the jobs that are due are the first ones of the tree. Each entry
-//!   stores the latest end of its subtree. A claim skips a subtree if this end has passed, or if the best job of the
-//!   subtree is not better than one it has found. This takes O(log n), unless expired jobs of a better priority are
-//!   between jobs that have not expired. Then it takes longer until the upkeep has dropped these jobs.
+//!   stores the latest end of its subtree. A claim skips a subtree if this end has passed, or if the claim has found a
+//!   job that is served before all jobs of the subtree. This takes O(log n), unless expired jobs of a better priority
+//!   are between jobs that have not expired. Then a claim takes longer until the upkeep has dropped the expired jobs.
 //!
-//! A group stores a time before which no claim gets a job of it, and the latest end of its TTLs ([`super::groups`]).
-//! So a claim skips a group whose jobs have all expired, and looks into a group only if some of its jobs may have.
+//! A group stores a time before which no claim gets a job of it, and the latest end of its TTLs ([`super::groups`]). So
+//! a claim skips a group whose jobs have all expired, and searches a group only if some of its jobs may have expired.
 //!
 //! # When the upkeep acts
 //!
@@ -27,7 +27,7 @@
 //! - a job with a TTL: when the TTL ends, or when the job's lease expires, if that is later,
 //! - a job in [`TreeId::ClaimedLast`] with a follower (AGAIN): when the lease expires, because the job becomes a dead
 //!   letter,
-//! - a job with a waiting declaration (DECLARE): when the lease expires, because the job then becomes what it says.
+//! - a job with a waiting declaration (DECLARE): when the lease expires, to carry out the declaration.
 
 use super::Full;
 use super::effect::{Effect, JobChange};
@@ -93,7 +93,8 @@ impl Queue {
         self.expiries.first().map(|&(expiry, _)| expiry)
     }
 
-    /// Returns the end of the TTL of a job that a claim can get, now or later.
+    /// Returns the time at which a job's TTL ends. If the job waits for its next occurrence after its lease, returns
+    /// the end of that occurrence's TTL. The job must have a TTL.
     pub(super) fn end_of_ttl(&self, slot: u32) -> Millis {
         let job = &self.jobs[slot];
         let ttl = job.ttl().unwrap_or_default();
@@ -115,8 +116,8 @@ impl Queue {
         (best != NIL).then(|| (&items[best].node, items[best].job))
     }
 
-    /// Returns the time from which on no claim gets a job of a group without a command, because all jobs that a claim
-    /// could get have expired. Returns [`NEVER`] if there is no such time.
+    /// Returns the time at which all jobs of a group that a claim could get have expired. From this time on, no claim
+    /// gets a job of the group until a command changes the group. Returns [`NEVER`] if there is no such time.
     pub(super) fn last_end(&self, roots: &Roots) -> Millis {
         let has_candidate = |&(id, _): &(TreeId, Part)| self.tree(roots, id).best(Part::All, 0, self.order()).is_some();
         if !roots.have_ttl() || parts(State::Ready).iter().any(has_candidate) {
@@ -130,9 +131,9 @@ impl Queue {
         ends.into_iter().max().unwrap_or(NEVER)
     }
 
-    /// Drops expired jobs. If the lease of a job's last attempt has expired, and a push of the same ID with AGAIN waits
-    /// for this, the pushed job replaces the old job. Carries out declarations that wait behind an expired lease. Acts
-    /// on at most `most` jobs, and returns their number. O(log n) per job.
+    /// Drops expired jobs. If the lease of a job's last attempt has expired, and a push with AGAIN waits behind the
+    /// job, replaces the job with that push. Carries out declarations that wait behind an expired lease. Acts on at
+    /// most `most` jobs, and returns their number. O(log n) per job.
     pub fn drop_expired(&mut self, at: Millis, most: usize, mut sink: impl FnMut(&Effect<'_>)) -> usize {
         for dropped in 0..most {
             let Some(&(expiry, slot)) = self.expiries.first() else { return dropped };
@@ -152,8 +153,8 @@ impl Queue {
     ///
     /// # Errors
     ///
-    /// [`Full`] if the queue would refuse the push even then. In this case, the job stays, because a push that returns
-    /// an error must change nothing.
+    /// [`Full`] if the queue would refuse the push even without the job. In this case, the job stays, because a push
+    /// that returns an error must change nothing.
     pub fn drop_if_expired(&mut self, now: Millis, id: &[u8], mut sink: impl FnMut(&Effect<'_>)) -> Result<(), Full> {
         let at = now.min(MAX_NOW);
         if let Some(slot) = self.slot_of(id).filter(|&slot| self.is_expired(slot, at)) {
@@ -188,8 +189,8 @@ fn best_of_ready(items: &Chunks<DueEntry>, mut root: u32, now: Millis, order: Se
     best
 }
 
-/// Of `found` and the jobs in the subtree `root`, returns the one to serve first. Considers only jobs that have not
-/// expired at `now`, and that are due at `due`.
+/// Compares the job `found` with the jobs in the subtree `root`. Returns the job to serve first. In the subtree,
+/// considers only jobs that have not expired at `now`, and that are due at `due`.
 fn best_of_waiting(
     items: &Chunks<DueEntry>,
     root: u32,

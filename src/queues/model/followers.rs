@@ -10,7 +10,7 @@ use super::record::{NewJob, Ttl};
 pub(super) struct Follower {
     payload: Box<[u8]>,
     group: Box<[u8]>,
-    /// The other arguments of the push. In this value, the ID, the payload and the group are empty.
+    /// The push, but with an empty ID, payload and group.
     rest: NewJob<'static>,
 }
 
@@ -54,8 +54,8 @@ impl Queue {
         slot.inspect(|&slot| self.follow(slot, new)).is_some()
     }
 
-    /// Carries out a push with AGAIN of a claimed job. If a declaration waits behind the job, it gets the payload and the
-    /// TTL of the push, as a recurring job would.
+    /// Carries out a push with AGAIN of a claimed job. If a declaration waits behind the job, replaces the payload and
+    /// the TTL of the declaration with those of the push.
     pub(super) fn push_behind(&mut self, slot: u32, new: &NewJob<'_>) {
         let Some(declaration) = self.take_declaration(slot) else { return self.follow(slot, new) };
         let declared = NewJob { payload: new.payload, ttl: new.ttl, ..declaration.push.job(b"") };
@@ -90,8 +90,8 @@ impl Queue {
         Some(follower)
     }
 
-    /// If a push with AGAIN waits behind a recurring job, moves the payload and the TTL of the push to the job. What the
-    /// old payload had done so far (PROGRESS) is forgotten. The job must be in no tree.
+    /// If a push with AGAIN waits behind a recurring job, moves the payload and the TTL of the push to the job. Removes
+    /// the text of PROGRESS, which belongs to the old payload. The job must be in no tree.
     pub(super) fn take_on(&mut self, slot: u32) {
         if let Some(Follower { payload, rest, .. }) = self.drop_follower(slot) {
             self.forget_progress(slot);

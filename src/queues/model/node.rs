@@ -60,7 +60,7 @@ pub(super) enum TreeId {
     /// Has an entry for each job in `Delayed`, `Claimed` and `ClaimedBackoff` that has a TTL, ordered by the time at
     /// which the job is due (again).
     WaitingTtl = 11,
-    /// Does the same for jobs in `Upcoming` and `ClaimedRecurring`.
+    /// Like `WaitingTtl`, but for the jobs in `Upcoming` and `ClaimedRecurring`.
     UpcomingTtl = 12,
 }
 
@@ -108,8 +108,8 @@ impl TreeId {
         }
     }
 
-    /// Returns the tree that also has an entry for a job in this tree if the job has a TTL. `None` for the trees whose
-    /// jobs no claim gets without a command.
+    /// Returns the tree of [`TreeId::OF_TTL`] with the entries of this tree's jobs that have a TTL. Returns `None` if
+    /// no claim gets a job of this tree without a command.
     pub fn of_ttl(self) -> Option<TreeId> {
         match self {
             TreeId::Ready => Some(TreeId::ReadyTtl),
@@ -139,7 +139,7 @@ pub(super) struct Roots([u32; 13]);
 impl Roots {
     pub const EMPTY: Roots = Roots([NIL; 13]);
 
-    /// Whether a job that a claim may get has a TTL.
+    /// Whether any job has a TTL. Ignores dead letters, and jobs that become dead letters when their leases expire.
     pub fn have_ttl(&self) -> bool {
         TreeId::OF_TTL.into_iter().any(|tree| self[tree] != NIL)
     }

@@ -325,7 +325,7 @@ impl PartialEq for Ranked<'_> {
 
 impl Eq for Ranked<'_> {}
 
-/// Where a list begins: behind the job with this rank. At most `most` jobs, this one included, may come before.
+/// The rank of the job behind which a list begins. The list may skip at most `most` jobs, including this job.
 #[derive(Clone, Copy)]
 pub(super) struct Behind {
     pub rank: Rank,
@@ -337,8 +337,8 @@ impl<'a> ByRank<'a> {
         Self::behind(trees, now, order, None).expect("nothing comes before")
     }
 
-    /// Returns the jobs behind a rank. Skips the jobs before this rank without sorting them. Returns `None` if there are
-    /// more of them than [`Behind::most`].
+    /// Returns the jobs behind a rank. Skips the other jobs without sorting them. Returns `None` if there are more than
+    /// [`Behind::most`] jobs to skip.
     pub fn behind(
         trees: impl Iterator<Item = (JobTree<'a>, Part)>,
         now: Millis,
@@ -360,8 +360,8 @@ impl<'a> ByRank<'a> {
     }
 }
 
-/// Adds a piece to `pieces`. If a part of the piece is not `behind`, splits the piece, and adds only what is behind.
-/// Returns false if more jobs than [`Behind::most`] are not behind.
+/// Adds to `pieces` the part of a piece that is behind the rank. Returns false if there are more than [`Behind::most`]
+/// jobs to skip.
 fn collect<'a>(
     tree: JobTree<'a>,
     piece: Piece,

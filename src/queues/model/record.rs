@@ -1,4 +1,4 @@
-//! The public form of a job, the [`Record`], and its parts. What a push gives is a [`NewJob`].
+//! The public form of a job, the [`Record`], and its parts. A [`NewJob`] has the arguments of a push.
 
 use super::field::Field;
 use super::ids::AutoId;

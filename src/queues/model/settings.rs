@@ -15,7 +15,7 @@ pub struct Settings {
     pub backoff_base: Millis,
     /// BACKOFF, in ms: the maximum wait after a failure, before JITTER is added.
     pub backoff_max: Millis,
-    /// AGING, in ms: waiting for this time counts as much as one step of priority.
+    /// AGING: the wait, in ms, that counts as much as one step of priority.
     pub aging: Millis,
     /// MAXLEN: the maximum number of jobs, without dead letters.
     pub maxlen: u64,

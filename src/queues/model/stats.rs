@@ -69,14 +69,14 @@ pub const STORED_STATES: usize = 5;
 /// The stats of a queue at `now`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stats {
-    /// A job counts even if PAUSED, CONCURRENCY or RATE prevents its claim.
+    /// The number of ready jobs, including those whose claim PAUSED, CONCURRENCY or RATE prevents.
     pub ready: u64,
     pub delayed: u64,
     pub claimed: u64,
     pub dead: u64,
     /// The counters. They include all leases that have expired up to `now`.
     pub totals: Counters,
-    /// [`Queue::waits`], if that time has come.
+    /// The time that [`Queue::waits`] returns, or `None` if this time is in the future.
     pub oldest_ready: Option<Millis>,
 }
 
@@ -105,10 +105,10 @@ impl Queue {
         ]
     }
 
-    /// Returns the time from which on a job waits, or will wait, for a claim: its due time, or the time at which its
-    /// group allows claims (ZQ.HOLD, GROUPCONCURRENCY, GROUPRATE, ORDERED) if that is later. Returns `None` if the queue
-    /// is paused, or no job will wait without a command. CONCURRENCY and RATE have no influence: if they hold the queue
-    /// back, its jobs wait. O(log n).
+    /// Returns the earliest time from which on a job waits for a claim. This time can be in the future. A job waits
+    /// from its due time on, or from the time at which its group allows claims (ZQ.HOLD, GROUPCONCURRENCY, GROUPRATE,
+    /// ORDERED) if that is later. Returns `None` if the queue is paused, or no job will wait without a command.
+    /// CONCURRENCY and RATE do not matter: if they prevent a claim, the jobs wait. O(log n).
     pub fn waits(&self) -> Option<Millis> {
         let time = match &self.groups {
             Some(groups) => groups.waits(),

@@ -239,7 +239,7 @@ impl Queue {
     }
 
     /// Prepares a recurring job for its next occurrence at `due`. If a push waits behind the job, the job gets the
-    /// payload and the TTL of that push. If a declaration waits, the job becomes what it says.
+    /// payload and the TTL of that push. If a declaration waits behind the job, carries out the declaration.
     fn recur(&mut self, slot: u32, at: Millis, due: Millis) {
         self.jobs[slot].attempts = 0;
         if let Some(declaration) = self.drop_declaration(slot) {

@@ -167,7 +167,7 @@ pub(super) fn insert<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, o
 /// The path from the root to an item. An edit follows it down, and updates the nodes on the way back.
 struct Path {
     slot: u32,
-    /// The same, or `NIL` if the item is no candidate.
+    /// The same as `slot`, or `NIL` if the item is no candidate.
     candidate: u32,
     key: OrderKey,
     order: ServingOrder,

@@ -177,7 +177,8 @@ impl Queue {
         }
     }
 
-    /// Returns how long a claimed job would wait after its lease if a claim now had this token.
+    /// Returns how long a claimed job waits after its lease by the present settings. [`Job::backoff`] can differ,
+    /// because the settings may have changed since the claim.
     pub(super) fn backoff_as_set(&self, job: &Job) -> Millis {
         let may_wait = matches!(job.node.tree, TreeId::Claimed | TreeId::ClaimedBackoff);
         if may_wait { self.settings.jittered_backoff(job.attempts, job.token) } else { 0 }

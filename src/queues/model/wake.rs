@@ -3,9 +3,9 @@
 //! upkeep must act. The upkeep drops dead letters (DEADLEN, DEADTTL) and expired jobs (TTL), and removes groups without
 //! jobs. It also announces jobs that became dead letters because their leases expired.
 //!
-//! Until the next command, a claimable job or group stays claimable, and others can become so. A claim needs a ready
-//! job, a free lease (CONCURRENCY) and a free unit (RATE). Each of the three becomes available at some time, and then
-//! stays available until a command runs. From the latest of these times on, a claim gets a job.
+//! A claim needs a ready job, a free lease (CONCURRENCY) and a free unit (RATE). Each of the three becomes available at
+//! some time. If no TTL ends, each then stays available until a command runs. So from the latest of these times on, a
+//! claim gets a job.
 
 use super::clean::DROPPED_AT_ONCE;
 use super::effect::{Change, Effect};

@@ -1,7 +1,8 @@
 //! `ZEXP.ADOPT key [UNIT s | ms] [PLUS ttl] [FORCE]`
 //!
-//! Converts a sorted set whose scores are times into an expiring set, in place: adds the tag. With PLUS, a score is the
-//! time at which the member was added, and the member expires `ttl` later.
+//! Converts a sorted set whose scores are times into an expiring set, in place: adds the tag, the member
+//! `zeitset:expiring`. With PLUS, a score is the time at which the member was added, and the member expires `ttl`
+//! later.
 
 use crate::args::{Args, flag, once};
 use crate::base::time::{self, Unit};

@@ -10,7 +10,7 @@ use crate::server::key::Reading;
 use crate::server::{Context, OwnedStr, Str};
 use crate::sets::ExpiringSet;
 
-/// To pass over up to this number of members takes less time than to find a rank.
+/// Skipping up to this many members takes less time than finding a member by rank.
 const FEW: usize = 256;
 
 pub const SPEC: Spec = Spec {
@@ -75,7 +75,8 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     Ok(())
 }
 
-/// Replies with members and, if `with_ttl`, their remaining ms. The members come with their expiry.
+/// Replies with members, and with their remaining times to live in ms if `with_ttl` is true. `members` yields each
+/// member and its expiry.
 fn reply(ctx: &Context, now: Millis, with_ttl: bool, members: impl Iterator<Item = (OwnedStr, Millis)>) {
     let in_pairs = with_ttl && ctx.is_resp3();
     let parts = if with_ttl && !in_pairs { 2 } else { 1 };

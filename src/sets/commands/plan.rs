@@ -48,7 +48,8 @@ impl<'a> Plan<'a> {
     }
 
     /// Plans a member's expiry. `decide` gets the expiry planned so far, and returns the new expiry and the result of
-    /// this call. An expiry of `None` means that the member is absent or expired. Returns an error for the tag.
+    /// this call. An expiry of `None` means that the member is absent or expired. Returns an error if `member` is the
+    /// name of the tag, which only the module writes.
     pub fn decide<R>(
         &mut self,
         set: &ExpiringSet<'_, Writing>,

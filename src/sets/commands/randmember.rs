@@ -79,9 +79,9 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
 
 /// Replies with one member, or null if none is live.
 ///
-/// Draws from all members, because most sets have no expired ones. Only if it draws an expired member, or one whose rank
-/// the server must look up, it counts the live members. An expired member is replaced by a draw from the live ones. So
-/// every live member is equally likely.
+/// Draws from all members, because most sets have no expired ones. If the drawn member has expired, draws again, from
+/// the live members. So every live member is equally likely. The live members are counted only if the drawn member has
+/// expired, or if its rank is above [`WALK`].
 fn reply_one(ctx: &mut Context, key: Str<'_>, now: Millis) -> Result<(), Error> {
     let mut set = ExpiringSet::<Reading>::expiring(ctx, key)?;
     let all = set.len();

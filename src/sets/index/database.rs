@@ -153,8 +153,8 @@ impl Database {
         self.order.first().map(|&(due, _)| due)
     }
 
-    /// Returns the earliest due time in the blocks whose sets are all due after `moment`. Ignores other blocks, even if
-    /// one of their sets is due between `moment` and the result.
+    /// Returns the earliest due time in the blocks whose sets are all due after `moment`. In the other blocks, a set
+    /// may be due after `moment` but before the result.
     pub fn next_due_after(&self, moment: Millis) -> Option<Millis> {
         self.order.range((moment + 1, 0)..).next().map(|&(due, _)| due)
     }

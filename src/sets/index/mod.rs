@@ -8,8 +8,8 @@
 //!
 //! [`Tracking`] also lists the keys whose tag has to be added or removed ([`PendingTag`]). This list is no cache.
 //!
-//! The timer is armed only for times within [`HORIZON`], because the server's event loop cannot wait for any length of
-//! time. Later times are left to the cron job ([`Tracking::at_cron`]), which runs at least once a second. The cron job
+//! The timer is armed only for times within [`HORIZON`], so delays stay far below the integer limits of event loops.
+//! Later times are left to the cron job ([`Tracking::at_cron`]), which runs at least once a second. The cron job
 //! notices a step of the wall clock within a second or two, and an idle server has no armed timer.
 
 mod database;

@@ -26,7 +26,7 @@ pub enum PendingTag {
 #[derive(Default)]
 pub struct PendingTags {
     tags: BTreeMap<Box<[u8]>, PendingTag>,
-    /// The keys in `tags` with [`PendingTag::Copied`]. Each RENAME and COPY asks for them.
+    /// The keys in `tags` with [`PendingTag::Copied`]. A separate collection, because each RENAME and COPY reads it.
     copied: BTreeSet<Box<[u8]>>,
 }
 
@@ -66,7 +66,7 @@ impl PendingTags {
     }
 }
 
-/// What is known about a key that has left its name.
+/// The tracker's data of a key before the key was renamed, moved, removed or replaced.
 #[derive(Clone, Copy, Default)]
 pub struct Moved {
     due: Option<Millis>,
@@ -98,8 +98,8 @@ impl Tracking {
         }
     }
 
-    /// A set has got its tag. Plain commands may have changed its members since the set was checked last, so it is due at
-    /// once. Returns true: the set is due earlier than before.
+    /// Notes that a set has got its tag, and makes the set due at once, because plain commands may have changed its
+    /// members since the last check. Returns true, because the set is due earlier than before.
     pub fn tagged(&mut self, database: i32, key: &[u8]) -> bool {
         self.forget_pending(database, key);
         self.database(database).track(key, AT_ONCE);
@@ -136,16 +136,16 @@ impl Tracking {
         self.moving.iter().any(|moved| moved.pending == Some(PendingTag::Copied)) || !self.copied(1).is_empty()
     }
 
-    /// The key leaves this name. [`end_move`](Tracking::end_move) tells its new name.
+    /// Notes that a key is leaving this name. [`end_move`](Tracking::end_move) gets the new name.
     ///
-    /// Between the two events, a listener of another module may move other keys. Their events come in pairs, too, so a
-    /// stack finds the pairs.
+    /// Between the two events of a move, a listener of another module may move other keys. These moves end first, so
+    /// `moving` is a stack.
     pub fn begin_move(&mut self, database: i32, key: &[u8]) {
         let moved = self.gone(database, key);
         self.moving.push(moved);
     }
 
-    /// The key that left its name last has this name now. Returns whether anything is known about it.
+    /// Gives this name to the key that was the last to leave its name. Returns whether the tracker knows the key.
     pub fn end_move(&mut self, database: i32, key: &[u8]) -> bool {
         let Moved { due, pending } = self.moving.pop().unwrap_or_default();
         self.gone(database, key);

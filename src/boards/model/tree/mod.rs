@@ -86,8 +86,8 @@ pub(super) struct Tree {
     leaf_rows: usize,
 }
 
-/// Returns the number of rows at which an inner node is split. The trees of tests have small leaves, and inner nodes of
-/// the same size. Users make millions of boards, so this number is no field.
+/// Returns the number of rows at which an inner node is split. If a test asks for small leaves, inner nodes have the
+/// same size. The number is computed, not stored, because a server can have millions of boards.
 fn inner_rows(leaf_rows: usize) -> usize {
     if leaf_rows < LEAF_ROWS.0 { leaf_rows } else { INNER_ROWS }
 }

@@ -71,7 +71,7 @@ impl Node {
     }
 
     /// Inserts a row before row `at`. Leaves ignore `total`. `most` is the maximum number of rows. If the node has no
-    /// spare memory, its memory grows by `most / 8` rows; a node with fewer rows doubles its memory.
+    /// spare memory, its memory doubles, but grows by at most `most / 8` rows.
     pub(super) fn insert(&mut self, at: usize, words: &[u64], id: u32, total: Total, most: usize) {
         let (stride, len) = (words.len(), self.len());
         if self.ids.capacity() == len {

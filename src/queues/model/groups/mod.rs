@@ -10,9 +10,9 @@
 //! least `opens` of its subtree. So one walk down the tree finds the first group that is open at `now`, and a claim
 //! serves this group. The least `opens` of all groups is the next time at which a claim gets a job.
 //!
-//! TTLs can close a group. So for a group with TTLs, `opens` is only a time before which it is closed, and the group
-//! also stores a time from which on it is closed: `last`, the latest end of its TTLs. Between these two times, a claim
-//! looks into the group ([`Queue::is_open`]). The walk skips subtrees whose latest `last` has passed.
+//! TTLs can close a group. So a group with TTLs is closed before `opens`, but need not be open after this time. The
+//! group also stores `last`, the latest end of its TTLs, and is closed from `last` on. Between these two times, a claim
+//! searches the group for a job ([`Queue::is_open`]). The walk skips subtrees whose latest `last` has passed.
 //!
 //! A group goes to the end of the ring when one of its jobs is claimed, or when it gets its first job. A closed group
 //! keeps its place, so it is served soon after it opens.
@@ -30,12 +30,13 @@
 //! # ORDERED
 //!
 //! The *head* of a group is the job with the lowest push number. Dead letters and expired jobs do not count. A claim
-//! gets the head if the head is ready and no job of the group is claimed. So `opens` is the due time of the head, or the
-//! latest deadline of the group's leases if that is later. If the head has a TTL, the group may open when it ends.
+//! gets the head if the head is ready and no job of the group is claimed. So `opens` is the due time of the head, or
+//! the latest deadline of the group's leases if that is later. If the head has a TTL, the group may open when this TTL
+//! ends.
 //!
-//! A recurring job that waits for an occurrence is not the head. Otherwise, it would keep its group closed until that
-//! occurrence. Once it is due, a claim gets it if its push number is below that of the head, unless a worker has had the
-//! head before. From its occurrence on, the job's leases and retries keep the group closed.
+//! A recurring job that waits for an occurrence is not the head. Otherwise, the job would keep its group closed until
+//! that occurrence. Once the job is due, a claim gets this job instead of the head if its push number is lower, and no
+//! worker has had the head before. After this claim, the job's leases and retries keep the group closed.
 //!
 //! # Held groups
 //!

@@ -74,8 +74,8 @@ impl Groups {
         self.least().opens
     }
 
-    /// Returns the same for the times after `now`. No group must be open at `now`. `next` returns this time for a group
-    /// that may be open at `now`.
+    /// Returns a time after `now` before which no claim gets a job of any group. Must be called only if no group is
+    /// open at `now`. For a group whose [`Times`] allow a claim at `now`, `next` returns the time.
     pub(super) fn opens_by(&self, now: Millis, next: impl Fn(u32) -> Millis) -> Millis {
         self.opens_in(self.ring, now, &next)
     }
@@ -108,8 +108,9 @@ impl Groups {
         self.first_where(turn, |times| times.ready <= now, |_| true)
     }
 
-    /// Returns the first group whose turn comes after `behind`, whose times pass `may`, and for which `is` is true, or
-    /// `NIL`. `may` must be true for the [outer](Times::outer) times of groups if it is true for one of them.
+    /// Returns the first group for which `may` and `is` return true, or `NIL`. Considers only groups whose turn comes
+    /// after `behind`. `may` gets the times of one group, or the [outer](Times::outer) times of a subtree. If `may`
+    /// returns true for a group, it must return true for each subtree that contains the group.
     pub(super) fn first_where(
         &self,
         behind: Option<u64>,

@@ -13,7 +13,7 @@ thread_local! {
     pub(in crate::queues::model) static WORKED_OUT: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
-/// Times of a group, each [`NEVER`] if only a command can bring it about.
+/// The times of a group. [`NEVER`] means that no such time comes without a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Times {
     /// The earliest time at which a job of the group is ready. 0 if the group has a job in [`TreeId::Ready`].
@@ -86,8 +86,8 @@ impl Queue {
         Times { ready, opens, waits: due.max(head).max(limit), last: self.last_end(roots) }
     }
 
-    /// Returns two times of an ORDERED group, apart from its leases and limits: when it opens if no job expires, and when
-    /// its head expires, or [`NEVER`].
+    /// Returns two times of an ORDERED group: when the group opens if no job expires, and when its head expires, or
+    /// [`NEVER`]. Ignores the group's leases and limits.
     fn head_times(&self, roots: &Roots) -> (Millis, Millis) {
         let Some((node, head)) = self.head(roots, None) else {
             return (self.first_occurrence(roots, 0, u64::MAX), NEVER);
@@ -126,7 +126,7 @@ impl Queue {
         trees.into_iter().filter_map(|id| self.tree(roots, id).first_pushed(from, before)).min().unwrap_or(NEVER)
     }
 
-    /// Returns the job that a claim gets from a group, apart from the group's leases and limits, or `NIL`.
+    /// Returns the job that a claim gets from a group, or `NIL`. Ignores the group's leases and limits.
     fn best_of_group(&self, roots: &Roots, now: Millis) -> u32 {
         if !self.settings.ordered {
             return self.best_of(roots, now);
@@ -151,8 +151,9 @@ impl Queue {
         groups.table[group].times.may_be_open(now) && (!roots.have_ttl() || self.best_of_group(roots, now) != NIL)
     }
 
-    /// Returns a time after `now` before which no claim gets a job of a group without a command. The group's limits must
-    /// allow a claim at `now`, but all its ready jobs must have expired, or its head must not be ready.
+    /// Returns a time after `now` before which no claim gets a job of a group, if no command changes the queue. Must be
+    /// called only if the group's limits allow a claim at `now`, but the claim gets no job: all ready jobs have
+    /// expired, or the head is not ready.
     fn next_try(&self, roots: &Roots, now: Millis) -> Millis {
         if !self.settings.ordered {
             let trees = parts(State::Ready).iter().filter(|(id, _)| *id != TreeId::Ready);
@@ -167,8 +168,8 @@ impl Queue {
         next.min(job.back_at()).min(job.ttl().map_or(NEVER, |ttl| ttl.expires))
     }
 
-    /// Returns a time before which no claim gets a job of any group without a command. If a claim gets one at `now`, the
-    /// time is not after `now`. Otherwise, it is after `now`.
+    /// Returns a time before which no claim gets a job of any group, if no command changes the queue. This time is
+    /// after `now` if and only if a claim at `now` gets no job.
     pub(in crate::queues::model) fn opens(&self, now: Millis) -> Millis {
         let opens_with_ttl = |roots: &Roots, is_open: bool| if is_open { now } else { self.next_try(roots, now) };
         match &self.groups {

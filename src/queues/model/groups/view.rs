@@ -56,9 +56,9 @@ impl Queue {
     /// Returns up to `count` groups with jobs, those with most ready jobs first. Groups with the same number of ready
     /// jobs are in the order of their names.
     ///
-    /// The function looks at the groups in the order of their numbers of jobs, in all states. It stops when no other
-    /// group can have more ready jobs than those found, or after [`MOST_COUNTED`] groups, or `count` if that is more.
-    /// So the result is exact, unless that many groups have more jobs than the last group of the result has ready ones.
+    /// The function counts the ready jobs of the groups with most jobs first, and stops when no other group can have
+    /// more ready jobs than the groups found. It also stops after [`MOST_COUNTED`] groups, or after `count` groups if
+    /// that is more. In this case, the result may lack a group with more ready jobs.
     pub fn largest_groups(&self, now: Millis, count: usize) -> Vec<GroupView<'_>> {
         let now = now.min(MAX_NOW);
         let Some(groups) = self.groups.as_deref() else {
