@@ -8,6 +8,7 @@
 //! ([`Chunks::remove`]), so the memory shrinks with the number of jobs. In a board, the next new item gets the free
 //! number (`board/slab.rs`).
 
+use crate::base::sparse::Off;
 use std::ops::{Index, IndexMut};
 
 /// The number of items per chunk, a power of two.
@@ -31,6 +32,10 @@ impl<T> Default for Chunks<T> {
     }
 }
 
+impl<T: 'static> Off for Chunks<T> {
+    const OFF: &'static Self = &Self { chunks: Vec::new(), len: 0 };
+}
+
 impl<T> Chunks<T> {
     pub fn len(&self) -> usize {
         self.len
@@ -44,6 +49,10 @@ impl<T> Chunks<T> {
             chunks => chunks.len() * CHUNK,
         };
         room * size_of::<T>() + self.chunks.capacity() * size_of::<Vec<T>>()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.chunks.iter().flatten()
     }
 
     /// Returns the chunks, so that their memory can be moved.

@@ -8,6 +8,7 @@ pub mod index;
 pub mod packed;
 pub mod random;
 pub mod relocate;
+pub mod sparse;
 pub mod stream;
 pub mod time;
 

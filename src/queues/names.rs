@@ -37,7 +37,9 @@ struct QueueNames {
 
 #[derive(Default)]
 struct Queues {
-    by_name: BTreeMap<Name, Option<Check>>,
+    names: BTreeSet<Name>,
+    /// Most queues have no planned check, so `names` does not have the checks.
+    planned: BTreeMap<Name, Check>,
     checks: BTreeSet<(Check, Name)>,
 }
 
@@ -53,14 +55,14 @@ impl QueueNames {
     /// Removes a name. Returns whether it was present.
     fn forget(&mut self, database: i32, name: &[u8]) -> bool {
         let Some(queues) = self.by_database.get_mut(&database) else { return false };
-        let known = queues.by_name.remove_entry(name);
-        if let Some((name, Some(check))) = &known {
-            queues.checks.remove(&(*check, name.clone()));
+        let was_known = queues.names.remove(name);
+        if let Some((name, check)) = queues.planned.remove_entry(name) {
+            queues.checks.remove(&(check, name));
         }
-        if queues.by_name.is_empty() {
+        if queues.names.is_empty() {
             self.by_database.remove(&database);
         }
-        known.is_some()
+        was_known
     }
 
     /// Adds a queue if necessary, and sets the time of its next check.
@@ -68,18 +70,21 @@ impl QueueNames {
         let check = at.map(|at| (at, self.next_number));
         self.next_number += 1;
         let queues = self.by_database.entry(database).or_default();
-        let name = queues.by_name.get_key_value(name).map_or_else(|| name.into(), |(known, _)| known.clone());
-        if let Some(before) = queues.by_name.insert(name.clone(), check).flatten() {
+        let known = queues.names.get(name).cloned();
+        let name = known.unwrap_or_else(|| name.into());
+        queues.names.insert(name.clone());
+        if let Some(before) = queues.planned.remove(&name) {
             queues.checks.remove(&(before, name.clone()));
         }
+        queues.planned.extend(check.map(|check| (name.clone(), check)));
         queues.checks.extend(check.map(|check| (check, name)));
     }
 
     /// Adds a queue if necessary. Sets the time of its next check to `at`, unless the planned time is earlier.
     fn bring_forward(&mut self, database: i32, name: &[u8], at: Option<Millis>) {
-        let known = self.by_database.get(&database).and_then(|queues| queues.by_name.get(name));
-        let is_earlier = |check: &Option<Check>| at.is_some_and(|at| check.is_none_or(|(planned, _)| at < planned));
-        if known.is_none_or(is_earlier) {
+        let known = self.by_database.get(&database).filter(|queues| queues.names.contains(name));
+        let is_earlier = |at, queues: &Queues| queues.planned.get(name).is_none_or(|&(planned, _)| at < planned);
+        if known.is_none_or(|queues| at.is_some_and(|at| is_earlier(at, queues))) {
             self.plan(database, name, at);
         }
     }
@@ -148,7 +153,7 @@ pub fn forget(ctx: &Context, name: Str<'_>) {
 pub fn next(ctx: &Context, from: Bound<Name>) -> Option<Name> {
     NAMES.with(ctx, |names| {
         let queues = names.by_database.get(&ctx.database())?;
-        queues.by_name.range((from, Bound::Unbounded)).next().map(|(name, _)| name.clone())
+        queues.names.range((from, Bound::Unbounded)).next().cloned()
     })
 }
 

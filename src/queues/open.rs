@@ -100,7 +100,14 @@ impl<'k> OpenQueue<'k, Writing> {
                 (&mut stored.queue, ctx)
             }
         };
-        change(queue, &mut Recorder { ctx, effects: &mut self.effects, uncommitted: &mut self.uncommitted })
+        let before = queue.expired_leases();
+        let recorder = &mut Recorder { ctx, effects: &mut self.effects, uncommitted: &mut self.uncommitted };
+        let result = change(queue, recorder);
+        // The server that ran a replayed command has counted the expired leases.
+        if queue.expired_leases() > before && !ctx.is_replayed() {
+            totals::EXPIRED_LEASES.fetch_add(queue.expired_leases() - before, Ordering::Relaxed);
+        }
+        result
     }
 
     /// Replicates the changes, signals WATCH and client-side caching, wakes waiting clients, and sends the keyspace
@@ -131,7 +138,7 @@ impl<'k> OpenQueue<'k, Writing> {
             return;
         }
         let next = waiting::is_waited_for(self.ctx(), self.name).then(|| self.queue().next_opening(now));
-        let OpenQueue { name, mut key, new, effects, mut uncommitted } = self;
+        let OpenQueue { name, key, new, effects, mut uncommitted } = self;
         uncommitted.settle();
         let (is_new, mut check_at) = (new.is_some(), None);
         // A new value sends the event `new` at once. If a listener then changes this queue, its change must come after
@@ -144,8 +151,8 @@ impl<'k> OpenQueue<'k, Writing> {
                 key.set_value(stored)
             }
             None => {
-                if let Ok(Some((stored, ctx))) = key.value_mut::<QueueValue>() {
-                    stored.count(|| ctx.is_replayed());
+                QueueValue::note_changed(&key);
+                if let Ok(Some(stored)) = key.value::<QueueValue>() {
                     check_at = stored::moved_forward(stored, now);
                 }
                 key.close()
@@ -179,10 +186,10 @@ impl<'e> Recorder<'e> {
     pub fn add(&mut self, effect: &Effect<'_>) {
         match effect.change {
             Change::Job { change: JobChange::Dead { .. }, .. } if !self.ctx.is_replayed() => {
-                totals::count_dead_letters(1);
+                totals::DEAD_LETTERS.fetch_add(1, Ordering::Relaxed);
             }
             Change::Job { change: JobChange::Expire { .. }, .. } if !self.ctx.is_replayed() => {
-                totals::count_expired_jobs(1)
+                totals::EXPIRED_JOBS.fetch_add(1, Ordering::Relaxed);
             }
             _ => {}
         }

@@ -11,6 +11,8 @@ use crate::server::context::monotonic;
 use crate::server::data_type::{DataType, Handle};
 use crate::server::events::Classes;
 use crate::server::io::{Digest, Loader, Rewriter, Saver};
+use crate::server::key::WriteKey;
+use redis_module::RedisLockIndicator;
 use std::ffi::{CStr, c_int};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -46,12 +48,21 @@ impl QueueValue {
         self.upkeep.unused_since.store(NEVER, Relaxed);
     }
 
-    /// Updates the totals for INFO. The caller must call this function after each change of the queue. If
-    /// `is_replayed` returns true, does not count expired leases, because the server that ran the command has
-    /// counted them.
-    pub fn count(&mut self, is_replayed: impl FnOnce() -> bool) {
-        self.contribution.update(&self.queue, is_replayed);
+    /// Updates the totals for INFO, at the latest when INFO asks. Must be called after each change of the queue in `key`.
+    pub fn note_changed(key: &WriteKey<'_>) {
+        let Ok(Some(QueueValue { queue, contribution, .. })) = key.value() else { return };
+        if !contribution.is_outdated.load(Relaxed) {
+            match key.note_changed::<QueueValue>() {
+                true => contribution.is_outdated.store(true, Relaxed),
+                false => contribution.update(queue),
+            }
+        }
     }
+}
+
+/// Updates the totals after changes of queues.
+pub(super) fn update_totals(holder: &impl RedisLockIndicator) {
+    HANDLE.read_changed(holder, |stored| stored.contribution.update(&stored.queue));
 }
 
 /// The upkeep's state for one queue. The state is stored with the queue, so most commands need no lookup in [`names`].

@@ -18,7 +18,7 @@
 //! promotion the event may be sent again for the same dead letters.
 
 use super::stored::{self, next_check};
-use super::totals::count_dead_letters;
+use super::totals::DEAD_LETTERS;
 use super::{OpenQueue, QueueValue, names, waiting};
 use crate::base::time::{Millis, NEVER};
 use crate::queues::model::Queue;
@@ -65,6 +65,7 @@ pub fn on_server(ctx: &mut Context, event: ServerEvent<'_>) {
 
 fn on_cron(ctx: &mut Context) {
     TIMER.catch_up(ctx);
+    stored::update_totals(ctx);
     let now = ctx.now();
     if needs_round(ctx, now) && ctx.may_write_by_itself() {
         TIMER.arm(ctx, 1);
@@ -120,7 +121,7 @@ fn process_queue(ctx: &mut Context, name: Str<'_>, now: Millis) -> usize {
         }
         return 1;
     }
-    count_dead_letters(new_dead_letters);
+    DEAD_LETTERS.fetch_add(new_dead_letters, Relaxed);
     let mut done = 0;
     if needs_upkeep && let Ok(mut open) = OpenQueue::<Writing>::open(ctx, name) {
         done = open.change(|queue: &mut Queue, effects| queue.run_upkeep(now, |effect| effects.add(effect)));

@@ -10,13 +10,17 @@ use super::panic::{catch_panic, note_irreversible};
 use super::string::Str;
 use crate::base::relocate::Relocate;
 use crate::error::Error;
+use redis_module::RedisLockIndicator;
 use redis_module::raw::{
-    self, RedisModuleDigest, RedisModuleIO, RedisModuleString, RedisModuleType, RedisModuleTypeMethods,
+    self, RedisModuleDefragCtx, RedisModuleDigest, RedisModuleIO, RedisModuleString, RedisModuleType,
+    RedisModuleTypeMethods,
 };
+use std::collections::BTreeSet;
 use std::ffi::{CStr, c_int, c_void};
 use std::marker::PhantomData;
-use std::ptr::{NonNull, null_mut};
+use std::ptr::{NonNull, null_mut, with_exposed_provenance};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A value that a key can hold. The trait requires `Send`, because a background thread of the server frees large
 /// values.
@@ -55,12 +59,19 @@ pub trait DataType: Relocate + Clone + Send + 'static {
 pub struct Handle<T> {
     kind: AtomicPtr<RedisModuleType>,
     values: AtomicU64,
+    /// The addresses of values that [`note_changed`](Key::note_changed) has noted. The lock keeps the background thread
+    /// of the server from freeing a value while [`read_changed`](Handle::read_changed) reads it.
+    changed: Mutex<BTreeSet<usize>>,
     of: PhantomData<fn(T) -> T>,
 }
 
+/// The maximum number of noted values, so that reading all of them takes less than a millisecond.
+const MOST_NOTED: usize = 1000;
+
 impl<T> Handle<T> {
     pub const fn new() -> Handle<T> {
-        Handle { kind: AtomicPtr::new(null_mut()), values: AtomicU64::new(0), of: PhantomData }
+        let changed = Mutex::new(BTreeSet::new());
+        Handle { kind: AtomicPtr::new(null_mut()), values: AtomicU64::new(0), changed, of: PhantomData }
     }
 
     /// Returns the number of values of this data type that the server holds.
@@ -70,6 +81,28 @@ impl<T> Handle<T> {
 
     fn get(&self) -> Option<NonNull<RedisModuleType>> {
         NonNull::new(self.kind.load(Ordering::Relaxed))
+    }
+
+    fn changed(&self) -> MutexGuard<'_, BTreeSet<usize>> {
+        self.changed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Calls `read` with each noted value, and forgets the notes. `read` must not call the server.
+    pub fn read_changed(&self, _holder: &impl RedisLockIndicator, mut read: impl FnMut(&T)) {
+        let mut changed = self.changed();
+        for address in std::mem::take(&mut *changed) {
+            // SAFETY: the address is that of a live value, because `free` removes it first and waits for the lock. The
+            // caller is a callback of the server, in which no key is open, so no mutable reference exists.
+            read(unsafe { &*with_exposed_provenance(address) });
+        }
+    }
+
+    /// Updates the note of a value whose memory has moved.
+    fn note_moved(&self, from: usize, to: usize) {
+        let mut changed = self.changed();
+        if from != to && changed.remove(&from) {
+            changed.insert(to);
+        }
     }
 }
 
@@ -92,7 +125,7 @@ pub fn register<T: DataType>(ctx: &Context) -> bool {
         // The module keeps no references to values, so it has nothing to do when a value is unlinked.
         unlink: None,
         copy: Some(copy::<T>),
-        defrag: if defrag::is_offered() { Some(defrag::defrag::<T>) } else { None },
+        defrag: if defrag::is_offered() { Some(defrag::<T>) } else { None },
         mem_usage2: None,
         free_effort2: None,
         unlink2: None,
@@ -125,6 +158,17 @@ impl<'k> WriteKey<'k> {
         note_irreversible();
         // SAFETY: as above. No other reference exists: one key is open at a time, and this borrows it mutably.
         Ok(value_of::<T>(&self.handle)?.map(|mut value| (unsafe { value.as_mut() }, &*self.kept)))
+    }
+
+    /// Notes that the value has changed, for [`Handle::read_changed`]. Returns false, and does nothing, if too many values
+    /// are noted already.
+    pub fn note_changed<T: DataType>(&self) -> bool {
+        let mut changed = T::handle().changed();
+        let fits = changed.len() < MOST_NOTED;
+        if let (true, Ok(Some(value))) = (fits, value_of::<T>(&self.handle)) {
+            changed.insert(value.as_ptr().expose_provenance());
+        }
+        fits
     }
 
     /// Replaces the key's value and closes the key. The server sends an event if the key is new.
@@ -219,6 +263,7 @@ unsafe extern "C" fn free_effort<T: DataType>(_key: *mut RedisModuleString, valu
 }
 
 unsafe extern "C" fn free<T: DataType>(value: *mut c_void) {
+    T::handle().changed().remove(&value.addr());
     // SAFETY: the server passes a value of this type, made by `Box::into_raw`, and does not use it again.
     drop(unsafe { Box::from_raw(value.cast::<T>()) });
     T::handle().values.fetch_sub(1, Ordering::Relaxed);
@@ -232,4 +277,18 @@ unsafe extern "C" fn copy<T: DataType>(
     // SAFETY: the server passes a value of this type.
     let value = unsafe { borrowed::<T>(value) };
     catch_panic(|| value.clone()).map_or(null_mut(), handed_over)
+}
+
+unsafe extern "C" fn defrag<T: DataType>(
+    ctx: *mut RedisModuleDefragCtx,
+    _key: *mut RedisModuleString,
+    value: *mut *mut c_void,
+) -> c_int {
+    // SAFETY: the server passes the address of its pointer to a value of this type.
+    let from = unsafe { *value }.addr();
+    // SAFETY: as above. The only other pointer to the value is its note, which is updated right after.
+    let again = unsafe { defrag::defrag::<T>(ctx, value) };
+    // SAFETY: as above.
+    T::handle().note_moved(from, unsafe { *value }.expose_provenance());
+    again
 }

@@ -7,7 +7,7 @@
 
 use super::alloc::GUARANTEED;
 use crate::base::relocate::{Mover, Relocate};
-use redis_module::raw::{self, RedisModuleDefragCtx, RedisModuleString};
+use redis_module::raw::{self, RedisModuleDefragCtx};
 use std::ffi::{c_int, c_ulong, c_void};
 use std::mem::{ManuallyDrop, take};
 use std::ptr::NonNull;
@@ -66,19 +66,19 @@ impl Mover for Defrag {
     }
 }
 
-/// The server calls this function to defragment one value. Returns nonzero if the server must call again for this
-/// value.
-pub(super) unsafe extern "C" fn defrag<T: Relocate>(
-    ctx: *mut RedisModuleDefragCtx,
-    _key: *mut RedisModuleString,
-    value: *mut *mut c_void,
-) -> c_int {
+/// Moves the memory of one value. `value` is the server's pointer to the value. Returns nonzero if the server must call
+/// again for this value.
+///
+/// # Safety
+/// The server must call this in its main thread, and `value` must be a box of this type. The caller must not use another
+/// pointer to the value afterwards.
+pub(super) unsafe fn defrag<T: Relocate>(ctx: *mut RedisModuleDefragCtx, value: *mut *mut c_void) -> c_int {
     const { assert!(align_of::<T>() <= GUARANTEED && size_of::<T>() > 0) };
     let mut mover = Defrag(ctx);
     // SAFETY: the server passes the address of its pointer to the value.
     let kept = unsafe { &mut *value };
     let Some(block) = NonNull::new(kept.cast::<T>()) else { return 0 };
-    // SAFETY: a value is a box of this type. Its only pointer is `kept`, which is updated right after.
+    // SAFETY: a value is a box of this type. The pointer to it is updated right after.
     let mut block = unsafe { mover.moved(block) };
     *kept = block.as_ptr().cast();
     // SAFETY: the server calls this in its main thread while no key is open, so no other reference to the value exists.

@@ -85,6 +85,24 @@ fn info_tells_the_longest_wait_of_all_queues() {
 }
 
 #[test]
+fn info_counts_more_changed_queues_than_it_notes_and_none_that_was_deleted_since() {
+    let (_server, mut c) = start();
+    let all = |command: &str| (0..1500).map(|i| command.replace('#', &i.to_string())).collect::<Vec<_>>();
+    c.run_all(all("ZQ.PUSH q# x"));
+    // The server's cron updates the totals, too, but not within a transaction.
+    c.run("MULTI");
+    c.run_all(all("ZQ.PUSH q# x DELAY 1h"));
+    c.run_all(["UNLINK q0", "DEL q1", "SET q2 x", "RENAME q3 q4"]);
+    c.run("INFO zeitset");
+    let info = c.reply("EXEC");
+    for field in ["queues:1496", "jobs_ready:1496", "jobs_delayed:1496"] {
+        assert!(info.contains(&format!("zeitset_{field}")), "{field}: {info}");
+    }
+    c.run("FLUSHALL");
+    assert_eq!(c.info("zeitset")["zeitset_jobs_delayed"], "0");
+}
+
+#[test]
 fn queues_are_listed_by_name_page_by_page() {
     let (_server, mut c) = start();
     c.script(&[("ZQ.LIST", "[]"), ("SET b string", "+OK")]);

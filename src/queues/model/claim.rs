@@ -86,7 +86,7 @@ impl Queue {
     /// Returns the maximum number of jobs that a claim may take. It depends on PAUSED, CONCURRENCY, RATE and the number
     /// of unused tokens.
     pub(super) fn free(&self, now: Millis) -> u64 {
-        let Settings { paused, concurrency, rate, .. } = self.settings;
+        let Settings { paused, concurrency, rate, .. } = *self.settings;
         if paused {
             return 0;
         }
@@ -106,7 +106,7 @@ impl Queue {
 
     /// Whether a unit of RATE or GROUPRATE stays taken for longer than one window from `now`. O(1).
     fn has_late_units(&self, now: Millis) -> bool {
-        let Settings { rate, group_rate, .. } = self.settings;
+        let Settings { rate, group_rate, .. } = *self.settings;
         let of_groups = |rate| self.groups.as_ref().is_some_and(|groups| groups.unsettled(rate, now));
         rate.is_some_and(|rate| self.rate_log.unsettled(rate, now)) || group_rate.is_some_and(of_groups)
     }

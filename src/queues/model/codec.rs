@@ -10,10 +10,10 @@
 
 use super::effect::{Change, Effect, Totals};
 use super::field::{ensure, present, read_fields, read_values, write_fields, write_values};
+use super::followers::Kind;
 use super::ids::AutoId;
 use super::job::Job;
 use super::node::{State, TreeId};
-use super::query::Part;
 use super::rate::Taken;
 use super::record::{Extras, NewJob, Record};
 use super::settings::Settings;
@@ -46,14 +46,13 @@ const DECLARATION: u64 = 2 * PROGRESS;
 impl Queue {
     /// Writes the stored form. O(n), with few allocations.
     pub fn encode(&self, to: &mut impl Writer) {
-        let with_attempts = [TreeId::Claimed, TreeId::ClaimedBackoff].into_iter().flat_map(|id| self.trees(None, id));
-        let mut claimed =
-            with_attempts.flat_map(|tree| tree.list(Part::All, 0, None)).map(|(_, slot)| &self.jobs[slot]);
-        let has_backoff = claimed.any(|job| job.backoff() != self.backoff_as_set(job));
-        let has_progress = || self.extras.values().any(|extras| !extras.extras().progress.is_empty());
-        let is_new = has_backoff || !self.declarations.is_empty() || has_progress();
-        to.number(if is_new { VERSION } else { OLDEST_VERSION });
-        write_fields(Settings::FIELDS, &self.settings, to);
+        let is_new = |job: &Job| {
+            job.backoff() != self.backoff_as_set(job)
+                || job.declaration().is_some()
+                || !job.extras().progress.is_empty()
+        };
+        to.number(if self.jobs.iter().any(is_new) { VERSION } else { OLDEST_VERSION });
+        write_fields(Settings::FIELDS, &*self.settings, to);
         for number in [self.last_token, self.last_id.ms, self.last_id.seq, self.next_seq] {
             to.number(number);
         }
@@ -73,10 +72,10 @@ impl Queue {
         }
         to.number(self.len() as u64);
         for slot in self.slots() {
-            let record = self.record(&self.jobs[slot]);
+            let job = &self.jobs[slot];
+            let record = self.record(job);
             let group = if record.group.is_empty() { None } else { groups.get(record.group).copied() };
-            let waiting = (self.follower(&self.jobs[slot]), self.declaration(b"", slot));
-            write_record(&record, group, waiting, to);
+            write_record(&record, group, job, to);
         }
         to.number(END);
     }
@@ -180,12 +179,13 @@ impl Queue {
         slots.sort_unstable_by_key(|&slot| self.jobs[slot].node.seq);
         let jobs = slots.into_iter().flat_map(|slot| {
             let record = self.record(&self.jobs[slot]);
-            let follower = self.follower(&self.jobs[slot]).map(Change::RestoreFollower);
-            let declared = self.declaration(record.id, slot);
-            let declared = declared.map(|(job, is_timed)| Change::RestoreDeclaration { job, is_timed });
+            let behind = self.jobs[slot].behind().map(|push| match (push.job(record.id), push.kind) {
+                (job, Kind::Follower) => Change::RestoreFollower(job),
+                (job, Kind::Declaration { is_timed }) => Change::RestoreDeclaration { job, is_timed },
+            });
             let Extras { progress: text, progressed: at, .. } = record.extras;
             let progress = (!text.is_empty()).then_some(Change::RestoreProgress { id: record.id, text, at });
-            std::iter::once(Change::RestoreJob(record)).chain(progress).chain(follower).chain(declared)
+            std::iter::once(Change::RestoreJob(record)).chain(progress).chain(behind)
         });
         let rate = self.rate_log.entries().map(|&taken| Change::RestoreUnits { group: None, taken });
         let groups = self.turns().flat_map(|(name, units)| {
@@ -193,7 +193,7 @@ impl Queue {
             units.chain(std::iter::once(Change::RestoreTurn { group: name }))
         });
         let holds = self.holds().map(|(group, until)| Change::Hold { group, until });
-        std::iter::once(Change::Configure(self.settings))
+        std::iter::once(Change::Configure(*self.settings))
             .chain(rate)
             .chain(jobs)
             .chain(groups)
@@ -219,16 +219,10 @@ fn read_units(from: &mut impl Reader) -> Result<Vec<Taken>, DecodeError> {
     Ok(log)
 }
 
-/// Writes a job. `group` is the number of the job's group. `waiting` is the push and the declaration that wait behind
-/// the job. The flag of the declaration is its `is_timed`.
-fn write_record(
-    job: &Record<'_>,
-    group: Option<u64>,
-    waiting: (Option<NewJob<'_>>, Option<(NewJob<'_>, bool)>),
-    to: &mut impl Writer,
-) {
+/// Writes a job, and the push that waits behind it. `group` is the number of the job's group.
+fn write_record(job: &Record<'_>, group: Option<u64>, stored: &Job, to: &mut impl Writer) {
     let Extras { worker, error, progress, progressed, .. } = job.extras;
-    let (follower, declaration) = waiting;
+    let (follower, declaration) = (stored.follower(), stored.declaration());
     let bare = job.bare();
     let mut first = job.state as u64 | present(&Record::FIELDS, job, &bare) << STATE_BITS;
     let flags = [
@@ -255,15 +249,15 @@ fn write_record(
         to.number(backoff);
     }
     if let Some(follower) = follower {
-        write_push(&follower, to);
+        write_push(&follower.job(b""), to);
     }
     if !progress.is_empty() {
         to.bytes(progress);
         to.number(progressed);
     }
-    if let Some((declared, is_timed)) = declaration {
-        write_push(&declared, to);
-        to.number(is_timed.into());
+    if let Some(declaration) = declaration {
+        write_push(&declaration.job(b""), to);
+        to.number(declaration.is_timed().into());
     }
 }
 

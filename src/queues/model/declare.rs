@@ -9,32 +9,25 @@
 //! another attempt. Only a change of the period moves a job, and only a job that is ahead of its run.
 
 use super::effect::{Change, Effect};
-use super::followers::Follower;
+use super::followers::{Kind, PushBehind};
 use super::node::{State, TreeId};
 use super::record::{NewJob, Recurrence, Ttl};
 use super::{Full, MAX_NOW, Millis, Push, Queue};
 
-/// A declaration that waits until a claim ends.
-#[derive(Clone, Debug)]
-pub(super) struct Declaration {
-    pub push: Follower,
-    /// Whether the push has AT or DELAY. If so, a new period counts from that time.
-    pub is_timed: bool,
-}
-
-impl Declaration {
-    fn of(new: &NewJob<'_>, is_timed: bool) -> Declaration {
-        Declaration { push: Follower::of(new), is_timed }
-    }
-
+impl PushBehind {
     /// Returns the first occurrence after `after`. `old` is the recurrence of the job before the declaration.
     fn next_occurrence(&self, old: Option<Recurrence>, after: Millis) -> Millis {
-        let NewJob { every, due, .. } = self.push.job(b"");
+        let NewJob { every, due, .. } = self.job(b"");
         let period = every.unwrap_or(1);
         match old {
-            Some(old) if old.period == period || !self.is_timed => Recurrence { period, ..old }.next(after),
+            Some(old) if old.period == period || !self.is_timed() => Recurrence { period, ..old }.next(after),
             _ => first_from(due, period, after),
         }
+    }
+
+    /// Whether this is a declaration with AT or DELAY.
+    pub fn is_timed(&self) -> bool {
+        self.kind == Kind::Declaration { is_timed: true }
     }
 }
 
@@ -76,14 +69,14 @@ impl Queue {
         if state == State::Dead {
             return false;
         }
-        if let Some(Declaration { push, is_timed: was_timed }) = self.declarations.get(&job.node.seq) {
-            let waiting = push.job(b"");
-            let counts_alike = is_timed == *was_timed && (!is_timed || waiting.due == new.due);
+        if let Some(declaration) = job.declaration() {
+            let waiting = declaration.job(b"");
+            let counts_alike = is_timed == declaration.is_timed() && (!is_timed || waiting.due == new.due);
             let has_period = job.recurrence().is_some_and(|old| Some(old.period) == new.every);
             return are_alike(&waiting, new) && (has_period || counts_alike);
         }
-        if let Some(follower) = self.follower(job) {
-            return state == State::Claimed && job.recurrence().is_none() && are_alike(&follower, new);
+        if let Some(follower) = job.follower() {
+            return state == State::Claimed && job.recurrence().is_none() && are_alike(&follower.job(b""), new);
         }
         let record = self.record(job);
         let present = NewJob {
@@ -110,19 +103,14 @@ impl Queue {
 
     /// Makes a declaration wait until a claim ends. Replaces an earlier declaration or push that waits behind the job.
     pub(super) fn declare_behind(&mut self, slot: u32, new: &NewJob<'_>, is_timed: bool) {
-        if let Some(follower) = self.take_follower(slot)
-            && self.jobs[slot].recurrence().is_none()
-        {
-            // The job that waits behind this one (AGAIN) keeps its due time, as a waiting job does.
-            let due = follower.job(b"").due;
-            return self.follow(slot, &NewJob { due, ..*new });
+        match self.take_behind(slot) {
+            Some(push) if push.kind == Kind::Follower && self.jobs[slot].recurrence().is_none() => {
+                // The job that waits behind this one (AGAIN) keeps its due time, as a waiting job does.
+                let due = push.job(b"").due;
+                self.wait_behind(slot, &NewJob { due, ..*new }, Kind::Follower);
+            }
+            _ => self.wait_behind(slot, new, Kind::Declaration { is_timed }),
         }
-        self.take_declaration(slot);
-        self.unlink_expiry(slot);
-        let declaration = Declaration::of(new, is_timed);
-        self.owned_bytes += declaration.push.owned_bytes();
-        self.declarations.insert(self.jobs[slot].node.seq, declaration);
-        self.link_expiry(slot);
     }
 
     /// Changes a waiting job at once. Drops a push with AGAIN that waits behind the job, because the job will run
@@ -131,7 +119,8 @@ impl Queue {
         if self.jobs[slot].is_lease_expired(at) {
             self.change_waiting(slot, at, None, |_, _| {});
         }
-        let (declaration, period) = (Declaration::of(new, is_timed), new.every.unwrap_or(1));
+        let declaration = PushBehind::of(new, Kind::Declaration { is_timed });
+        let period = new.every.unwrap_or(1);
         let (job, is_ready) = (&self.jobs[slot], self.state_of(slot, at) == State::Ready);
         // If the clock stepped back, a ready job can have a due time in the future. It must stay ready.
         let due = if is_ready { job.node.time.min(at) } else { job.node.time };
@@ -163,34 +152,35 @@ impl Queue {
     /// Gives a job the arguments of a declaration. The job must be in no tree. `due` is the job's due time. The anchor
     /// of the recurrence changes only if the period changes. If the new MAXATTEMPTS leaves the job no attempt, the job
     /// gets one more, because a waiting job must have an attempt left.
-    pub(super) fn carry_out_declaration(&mut self, slot: u32, at: Millis, declaration: &Declaration, due: Millis) {
-        let new = declaration.push.job(b"");
+    pub(super) fn carry_out_declaration(&mut self, slot: u32, at: Millis, declaration: &PushBehind, due: Millis) {
+        let new = declaration.job(b"");
         let period = new.every.unwrap_or(1);
         let job = &self.jobs[slot];
         let anchor = match job.recurrence() {
-            Some(old) if old.period == period || !declaration.is_timed => old.anchor,
+            Some(old) if old.period == period || !declaration.is_timed() => old.anchor,
             // The next occurrence after the present run is then the first one from `new.due` on.
-            _ if declaration.is_timed => new.due.checked_sub(period).unwrap_or(new.due),
+            _ if declaration.is_timed() => new.due.checked_sub(period).unwrap_or(new.due),
             _ => due,
         };
         let ttl = new.ttl.map(|ttl| job.ttl().filter(|old| old.ttl == ttl).unwrap_or(Ttl::from(due, ttl)));
         let is_moved = self.group_name(job) != new.group;
-        self.owned_bytes -= job.owned_bytes();
         if is_moved {
             self.leave_group(slot);
             self.update_idle_rate(new.group, at);
-            self.jobs[slot].set_grouped(!new.group.is_empty());
         }
-        let job = &mut self.jobs[slot];
-        job.set_payload(new.payload);
-        job.node.priority = new.priority;
-        job.max_attempts = new.max_attempts;
-        if job.exhausted() {
-            job.attempts = job.max_attempts - 1;
-        }
-        job.set_recurrence(Recurrence { period, anchor });
-        job.set_ttl(ttl);
-        self.owned_bytes += job.owned_bytes();
+        self.edit_job(slot, |job| {
+            if is_moved {
+                job.set_grouped(!new.group.is_empty());
+            }
+            job.set_payload(new.payload);
+            job.node.priority = new.priority;
+            job.max_attempts = new.max_attempts;
+            if job.exhausted() {
+                job.attempts = job.max_attempts - 1;
+            }
+            job.set_recurrence(Recurrence { period, anchor });
+            job.set_ttl(ttl);
+        });
         if is_moved {
             self.join_group(slot, new.group);
         }
@@ -200,7 +190,7 @@ impl Queue {
     /// determines the occurrence. Returns `None` if the job is not recurring and no declaration waits.
     pub(super) fn next_occurrence(&self, slot: u32, after: Millis) -> Option<Millis> {
         let job = &self.jobs[slot];
-        match self.declarations.get(&job.node.seq) {
+        match job.declaration() {
             Some(declaration) => Some(declaration.next_occurrence(job.recurrence(), after)),
             None => job.recurrence().map(|recurrence| recurrence.next(after)),
         }
@@ -215,39 +205,12 @@ impl Queue {
         next.unwrap_or_else(|| self.due_of(slot, at))
     }
 
-    pub(super) fn declaration<'a>(&'a self, id: &'a [u8], slot: u32) -> Option<(NewJob<'a>, bool)> {
-        let declaration = self.declarations.get(&self.jobs[slot].node.seq)?;
-        Some((declaration.push.job(id), declaration.is_timed))
-    }
-
-    pub(super) fn has_declaration(&self, slot: u32) -> bool {
-        self.declarations.contains_key(&self.jobs[slot].node.seq)
-    }
-
-    /// Removes and returns the declaration that waits behind a job. The job must be in a tree.
-    pub(super) fn take_declaration(&mut self, slot: u32) -> Option<Declaration> {
-        if !self.has_declaration(slot) {
-            return None;
-        }
-        self.unlink_expiry(slot);
-        let declaration = self.drop_declaration(slot);
-        self.link_expiry(slot);
-        declaration
-    }
-
-    /// Removes and returns the declaration that waits behind a job. The job must be in no tree.
-    pub(super) fn drop_declaration(&mut self, slot: u32) -> Option<Declaration> {
-        let declaration = self.declarations.remove(&self.jobs[slot].node.seq)?;
-        self.owned_bytes -= declaration.push.owned_bytes();
-        Some(declaration)
-    }
-
     /// Restores the declaration that waits behind the job with the same ID. Returns false, and does nothing, if there is
     /// no such job or no declaration can wait behind it.
     pub(super) fn restore_declaration(&mut self, new: &NewJob<'_>, is_timed: bool) -> bool {
         let can_wait = |slot: u32| {
             let has_lease = TreeId::OF_LEASES.contains(&self.jobs[slot].node.tree);
-            has_lease && !self.has_follower(slot) && !self.has_declaration(slot)
+            has_lease && !self.has_push_behind(slot)
         };
         let fits = new.possible() && new.every.is_some();
         let slot = self.slot_of(new.id).filter(|&slot| fits && can_wait(slot));

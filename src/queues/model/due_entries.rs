@@ -91,7 +91,7 @@ impl Queue {
         let wanted = self.due_entry(slot, tree, of_all_groups).key();
         let member = (!of_all_groups).then_some(self.jobs[slot].member());
         let root = *root_mut(&mut self.roots, self.groups.as_deref_mut(), member, tree);
-        tree::find(&self.due_entries, root, wanted)
+        tree::find(&*self.due_entries, root, wanted)
     }
 
     /// Changes the tree that contains a due entry. `change` gets the root of the tree and returns the new root.

@@ -107,7 +107,7 @@ impl Queue {
     /// Returns the job of a tree of [`TreeId::OF_TTL`] to serve first, or `None`. Considers only jobs that have not
     /// expired at `now`, and that are due at `due`.
     pub(super) fn best_with_ttl(&self, root: u32, now: Millis, due: Millis) -> Option<(&JobNode, u32)> {
-        let (items, order) = (&self.due_entries, self.order());
+        let (items, order) = (&*self.due_entries, self.order());
         let best = if root != NIL && items[root].node.tree == TreeId::ReadyTtl {
             best_of_ready(items, root, now, order)
         } else {
@@ -125,7 +125,7 @@ impl Queue {
         }
         let ends = TreeId::OF_TTL.map(|id| match (id, roots[id]) {
             (_, NIL) => 0,
-            (TreeId::ReadyTtl, root) => self.due_entries[tree::last(&self.due_entries, root)].end,
+            (TreeId::ReadyTtl, root) => self.due_entries[tree::last(&*self.due_entries, root)].end,
             (_, root) => self.due_entries[root].bound,
         });
         ends.into_iter().max().unwrap_or(NEVER)
@@ -193,11 +193,15 @@ fn best_of_ready(items: &Chunks<DueEntry>, mut root: u32, now: Millis, order: Se
 /// considers only jobs that have not expired at `now`, and that are due at `due`.
 fn best_of_waiting(
     items: &Chunks<DueEntry>,
-    root: u32,
+    mut root: u32,
     (now, due): (Millis, Millis),
     order: ServingOrder,
     found: u32,
 ) -> u32 {
+    // If an item is not due, the items to its right are not due either. After a claim, that is most of the tree.
+    while root != NIL && items[root].node.time > due {
+        root = items[root].node.links.left;
+    }
     #[cfg(test)]
     super::query::STEPS.set(super::query::STEPS.get() + 1);
     let first = tree::best(items, root);
@@ -209,8 +213,8 @@ fn best_of_waiting(
         return first;
     }
     let DueEntry { ref node, .. } = items[root];
-    let (left, right) = (node.links.left, if node.time <= due { node.links.right } else { NIL });
-    let found = if is_claimable(&items[root]) { order.better(items, found, root) } else { found };
+    let (left, right) = (node.links.left, node.links.right);
+    let found = if items[root].end > now { order.better(items, found, root) } else { found };
     let is_right_first =
         order.better(items, tree::best(items, left), tree::best(items, right)) == tree::best(items, right);
     let children = if is_right_first { [right, left] } else { [left, right] };

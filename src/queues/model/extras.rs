@@ -1,9 +1,7 @@
-//! Extras: the worker, the error text, and some times of a job. Most jobs have none, so a flag of the job tells whether
-//! it has extras.
+//! Extras: the worker, the error text, and some times of a job.
 
-use super::job::Job;
+use super::Millis;
 use super::record::Extras;
-use super::{Millis, Queue};
 
 /// A time in seven bytes, because a time has fewer than 56 bits.
 #[derive(Clone, Copy, Debug, Default)]
@@ -93,32 +91,4 @@ fn words(extras: Extras<'_>) -> Box<[u8]> {
     let Extras { worker, error, progress, progressed, .. } = extras;
     let time = ShortTime::of(progressed).0;
     [worker, error, if progress.is_empty() { &[] } else { &time[..] }, progress].concat().into()
-}
-
-impl Queue {
-    /// Changes the extras of a job: its optional texts and times. O(log n).
-    pub(super) fn edit_extras(&mut self, slot: u32, edit: impl FnOnce(&mut OwnedExtras)) {
-        let job = &mut self.jobs[slot];
-        let extras = self.extras.entry(job.node.seq).or_default();
-        self.owned_bytes -= extras.owned_bytes();
-        edit(extras);
-        self.owned_bytes += extras.owned_bytes();
-        let has_extras = !extras.extras().is_nothing();
-        if !has_extras {
-            self.extras.remove(&job.node.seq);
-        }
-        job.set_has_extras(has_extras);
-    }
-
-    pub(super) fn drop_extras(&mut self, slot: u32) {
-        let job = &self.jobs[slot];
-        if job.has_extras() {
-            self.owned_bytes -= self.extras.remove(&job.node.seq).map_or(0, |extras| extras.owned_bytes());
-        }
-    }
-
-    pub(super) fn extras(&self, job: &Job) -> Extras<'_> {
-        let extras = if job.has_extras() { self.extras.get(&job.node.seq) } else { None };
-        extras.map_or_else(Extras::default, OwnedExtras::extras)
-    }
 }

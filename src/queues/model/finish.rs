@@ -60,7 +60,7 @@ impl Queue {
     ) -> Option<Option<Effect<'a>>> {
         let at = now.min(MAX_NOW);
         let slot = self.holder(id, token)?;
-        let Extras { progress, progressed, .. } = self.extras(&self.jobs[slot]);
+        let Extras { progress, progressed, .. } = self.jobs[slot].extras();
         if (progress, progressed) == (text, if text.is_empty() { 0 } else { at }) {
             return Some(None);
         }

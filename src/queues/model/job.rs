@@ -3,17 +3,17 @@
 //! The links of a tree are in the jobs themselves. So a job takes one slot, ten bytes of the index, and one allocation
 //! for its ID and payload.
 
+use super::extras::OwnedExtras;
+use super::followers::{Kind, PushBehind};
 use super::node::{HAS_TTL, JobNode, State, TreeId};
 use super::record::{Extras, Record, Recurrence, Ttl};
 use super::tree::Item;
 use super::{ALLOCATION, Millis};
 use crate::base::chunks::NIL;
 
-/// A flag in the last byte of [`JobNode::high`]: the job has optional texts or times. Times do not use this bit.
-const HAS_EXTRAS: u8 = 0x80;
-/// A flag in the last byte of [`JobNode::high`]: the job has a group.
+/// A flag in the last byte of [`JobNode::high`]: the job has a group. Times do not use this bit.
 const GROUPED: u8 = 0x40;
-const FLAGS: u8 = HAS_EXTRAS | GROUPED | HAS_TTL;
+const FLAGS: u8 = GROUPED | HAS_TTL;
 
 /// Whether an attempt counts when a NACK ends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,15 +36,16 @@ pub(super) struct Job {
     pub low: u32,
     /// The valid token. 0 if no token is valid.
     pub token: u64,
-    /// `None` if the job has neither EVERY nor TTL, and no claim with BACKOFF.
-    pub timing: Option<Box<Timing>>,
+    /// `None` if the job has none of these parts.
+    pub rare: Option<Box<Rare>>,
     pub attempts: u32,
     /// The maximum number of attempts. 0: unlimited.
     pub max_attempts: u32,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Timing {
+/// The parts that most jobs do not have.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rare {
     /// If the job has no EVERY, the period is 0.
     pub recurrence: Recurrence,
     /// If the job has no TTL, `ttl` and `expires` are 0.
@@ -52,6 +53,21 @@ pub(super) struct Timing {
     /// How long the job waits after its lease expires: BACKOFF with JITTER, as it was at the claim. 0 if the job is not
     /// claimed.
     pub backoff: Millis,
+    pub extras: OwnedExtras,
+    pub behind: Option<Box<PushBehind>>,
+}
+
+impl Rare {
+    pub fn is_nothing(&self) -> bool {
+        (self.recurrence, self.ttl, self.backoff) == Default::default()
+            && self.extras.extras().is_nothing()
+            && self.behind.is_none()
+    }
+
+    fn owned_bytes(&self) -> usize {
+        let behind = self.behind.as_ref().map_or(0, |push| push.owned_bytes() + size_of::<PushBehind>() + ALLOCATION);
+        size_of::<Rare>() + ALLOCATION + self.extras.owned_bytes() + behind
+    }
 }
 
 impl Item for Job {
@@ -112,14 +128,19 @@ impl Job {
             id_len: u32::try_from(record.id.len()).unwrap_or(u32::MAX),
             low: 0,
             token: record.token,
-            timing: None,
+            rare: None,
             attempts: record.attempts,
             max_attempts: record.max_attempts,
         };
         job.set_flag(GROUPED, is_grouped);
-        job.change_timing(|timing| timing.recurrence = record.recurrence.unwrap_or_default());
-        job.set_ttl(record.ttl);
-        job.set_backoff(record.backoff.unwrap_or(0));
+        if record.recurrence.is_some() || record.ttl.is_some() || record.backoff.is_some() {
+            job.change_rare(|rare| {
+                rare.recurrence = record.recurrence.unwrap_or_default();
+                rare.ttl = record.ttl.unwrap_or_default();
+                rare.backoff = record.backoff.unwrap_or(0);
+            });
+            job.set_flag(HAS_TTL, record.ttl.is_some());
+        }
         job.set_created(record.created);
         job
     }
@@ -139,49 +160,65 @@ impl Job {
 
     /// Returns the bytes that the job owns. They do not include the overhead of the allocation for [`body`](Job::body).
     pub fn owned_bytes(&self) -> usize {
-        self.body.len() + if self.timing.is_some() { size_of::<Timing>() + ALLOCATION } else { 0 }
+        self.body.len() + self.rare.as_ref().map_or(0, |rare| rare.owned_bytes())
     }
 
     pub fn recurrence(&self) -> Option<Recurrence> {
-        Some(self.timing.as_ref()?.recurrence).filter(|recurrence| recurrence.period > 0)
+        Some(self.rare.as_ref()?.recurrence).filter(|recurrence| recurrence.period > 0)
     }
 
     pub fn ttl(&self) -> Option<Ttl> {
-        Some(self.timing.as_ref()?.ttl).filter(|ttl| ttl.ttl > 0)
+        Some(self.rare.as_ref()?.ttl).filter(|ttl| ttl.ttl > 0)
     }
 
-    fn change_timing(&mut self, change: impl FnOnce(&mut Timing)) {
-        let mut timing = self.timing.as_deref().copied().unwrap_or_default();
-        change(&mut timing);
-        match &mut self.timing {
-            _ if timing == Timing::default() => self.timing = None,
-            Some(old) => **old = timing,
-            None => self.timing = Some(Box::new(timing)),
+    pub fn change_rare<R>(&mut self, change: impl FnOnce(&mut Rare) -> R) -> R {
+        let rare = self.rare.get_or_insert_default();
+        let result = change(rare);
+        if rare.is_nothing() {
+            self.rare = None;
         }
+        result
     }
 
-    /// See [`Timing::backoff`].
+    /// See [`Rare::backoff`].
     pub fn backoff(&self) -> Millis {
-        self.timing.as_ref().map_or(0, |timing| timing.backoff)
+        self.rare.as_ref().map_or(0, |rare| rare.backoff)
+    }
+
+    pub fn extras(&self) -> Extras<'_> {
+        self.rare.as_ref().map_or_else(Extras::default, |rare| rare.extras.extras())
+    }
+
+    /// Returns the push that waits behind the job.
+    pub fn behind(&self) -> Option<&PushBehind> {
+        self.rare.as_ref()?.behind.as_deref()
+    }
+
+    pub fn follower(&self) -> Option<&PushBehind> {
+        self.behind().filter(|push| push.kind == Kind::Follower)
+    }
+
+    pub fn declaration(&self) -> Option<&PushBehind> {
+        self.behind().filter(|push| push.kind != Kind::Follower)
     }
 
     pub fn set_recurrence(&mut self, recurrence: Recurrence) {
-        self.change_timing(|timing| timing.recurrence = recurrence);
+        self.change_rare(|rare| rare.recurrence = recurrence);
     }
 
     pub fn set_backoff(&mut self, backoff: Millis) {
-        self.change_timing(|timing| timing.backoff = backoff);
+        self.change_rare(|rare| rare.backoff = backoff);
     }
 
     pub fn set_ttl(&mut self, ttl: Option<Ttl>) {
-        self.change_timing(|timing| timing.ttl = ttl.unwrap_or_default());
+        self.change_rare(|rare| rare.ttl = ttl.unwrap_or_default());
         self.set_flag(HAS_TTL, ttl.is_some());
     }
 
     /// Restarts the TTL at `due`. Does nothing if the job has no TTL.
     pub fn count_ttl_from(&mut self, due: Millis) {
-        if let (Some(ttl), Some(timing)) = (self.ttl(), &mut self.timing) {
-            timing.ttl = Ttl::from(due, ttl.ttl);
+        if let (Some(ttl), Some(rare)) = (self.ttl(), &mut self.rare) {
+            rare.ttl = Ttl::from(due, ttl.ttl);
         }
     }
 
@@ -207,14 +244,6 @@ impl Job {
         let [a, b, c, _] = ((created.min(super::MAX_TIME) >> 32) as u32).to_le_bytes();
         self.low = created as u32;
         self.node.high = [a, b, c | self.node.high[2] & FLAGS];
-    }
-
-    pub fn has_extras(&self) -> bool {
-        self.is(HAS_EXTRAS)
-    }
-
-    pub fn set_has_extras(&mut self, with_extras: bool) {
-        self.set_flag(HAS_EXTRAS, with_extras);
     }
 
     /// Whether the job has no attempt left.
@@ -279,8 +308,9 @@ impl Job {
         self.node.tree == TreeId::ClaimedRecurring && self.node.time <= now
     }
 
-    /// Returns the time of the last claim, from `extras` or from the token. Returns 0 if neither contains it.
-    pub fn claimed(&self, extras: Extras<'_>) -> Millis {
-        if extras.claimed != 0 { extras.claimed } else { self.token / 1000 }
+    /// Returns the time of the last claim, from the extras or from the token. Returns 0 if neither contains it.
+    pub fn claimed(&self) -> Millis {
+        let claimed = self.extras().claimed;
+        if claimed != 0 { claimed } else { self.token / 1000 }
     }
 }

@@ -117,7 +117,7 @@ impl Queue {
     pub fn configure(&mut self, now: Millis, settings: Settings) -> Option<Effect<'static>> {
         let at = now.min(MAX_NOW);
         let settings = settings.normal();
-        if settings == self.settings {
+        if settings == *self.settings {
             return None;
         }
         self.set(at, settings);
@@ -138,9 +138,9 @@ impl Queue {
 
     /// Carries out CONFIG. O(1). If AGING or ORDERED changes, O(n), because the trees store the serving order.
     pub(super) fn set(&mut self, at: Millis, settings: Settings) {
-        let old = std::mem::replace(&mut self.settings, settings);
+        let old = *std::mem::replace(&mut self.settings, settings.into());
         match settings.rate {
-            None => self.rate_log.clear(),
+            None => self.rate_log = Default::default(),
             Some(rate) if old.rate != settings.rate => self.rate_log.adopt(rate, at),
             Some(_) => {}
         }

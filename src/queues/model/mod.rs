@@ -77,9 +77,8 @@
 //! | for | bytes |
 //! |---|---|
 //! | each job | a slot of 88, 10 in the index, and one allocation for ID and payload |
-//! | EVERY, a TTL, or a claim with BACKOFF | 40 in a second allocation |
+//! | EVERY, a TTL, a claim with BACKOFF, a failure, a worker's name, or PROGRESS | 88 in a second allocation, and the texts |
 //! | a TTL | 24 in the set of jobs that expire, 64 in a tree of jobs with a TTL |
-//! | a failure, a claim by a worker with a name, or PROGRESS | 70 and the texts |
 //! | a claimed job in `ClaimedBackoff` or `ClaimedRecurring` | 64, with a group 128 |
 //!
 //! The memory of removed jobs is freed, whatever the order of removal ([`Chunks`]).
@@ -136,17 +135,15 @@ pub use view::{AfterError, JobFilter};
 
 use crate::base::chunks::Chunks;
 use crate::base::index::Index;
+use crate::base::sparse::{Off, Sparse};
 use crate::base::time::{MAX as MAX_TIME, Micros, Millis, NEVER};
-use declare::Declaration;
-use extras::OwnedExtras;
-use followers::Follower;
 use groups::Groups;
 use items::DueEntry;
 use job::Job;
 use node::Roots;
 use priorities::Priorities;
 use rate::RateLog;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use tree::ServingOrder;
 
 /// The maximum of `now`. It is less than [`MAX_TIME`], because a deadline must be later than `now`.
@@ -161,25 +158,22 @@ const MAX_COUNT: u64 = 1 << 62;
 #[derive(Clone, Debug, Default)]
 pub struct Queue {
     jobs: Chunks<Job>,
-    /// The keys of `extras`, `followers` and `declarations` are push numbers of jobs, because the slot of a job can
-    /// change. The maps are B-trees, because a hash table would not grow and shrink in small steps.
-    extras: BTreeMap<u64, OwnedExtras>,
-    followers: BTreeMap<u64, Follower>,
-    declarations: BTreeMap<u64, Declaration>,
     /// Each entry is the time at which the upkeep must act on a job, and the slot of this job ([`expiry`]).
     expiries: BTreeSet<(Millis, u32)>,
     index: Index,
     /// The trees of the jobs without a group.
     roots: Roots,
-    due_entries: Chunks<DueEntry>,
-    settings: Settings,
-    rate_log: RateLog,
+    due_entries: Sparse<Chunks<DueEntry>>,
+    settings: Sparse<Settings>,
+    rate_log: Sparse<RateLog>,
     counters: Counters,
     last_token: u64,
     last_id: AutoId,
     next_seq: u64,
-    /// The heap memory of the elements of `jobs`, `extras`, `followers` and `declarations`, in bytes.
+    /// The heap memory of the elements of `jobs`, in bytes.
     owned_bytes: usize,
+    /// The number of jobs behind which a push with AGAIN waits. MAXLEN counts these pushes.
+    followers: u32,
     priorities: Priorities,
     /// `None` if no job has a group, no group is held, and GROUPCONCURRENCY, GROUPRATE and ORDERED are off.
     groups: Option<Box<Groups>>,
@@ -205,7 +199,7 @@ impl Queue {
         self.is_empty()
             && self.groups.is_none()
             && self.rate_log.back_at().is_none()
-            && self.settings == Settings::default()
+            && *self.settings == *Settings::OFF
     }
 
     /// Whether the last token or generated ID is ahead of the clock, because the clock was set back. If such a queue
@@ -232,11 +226,11 @@ impl Queue {
             + self.jobs.bytes()
             + self.index.bytes()
             + self.due_entries.bytes()
+            + self.due_entries.boxed_bytes()
+            + self.settings.boxed_bytes()
+            + self.rate_log.boxed_bytes()
             + self.owned_bytes
             + self.len() * ALLOCATION
-            + tree::<(u64, OwnedExtras)>(self.extras.len())
-            + tree::<(u64, Follower)>(self.followers.len())
-            + tree::<(u64, Declaration)>(self.declarations.len())
             + tree::<(Millis, u32)>(self.expiries.len())
             + self.rate_log.bytes()
             + self.groups.as_deref().map_or(0, Groups::memory_usage)

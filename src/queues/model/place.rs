@@ -1,5 +1,6 @@
 //! The place of a job: its slot, and its entries in the index, in the trees and in its group.
 
+use super::extras::OwnedExtras;
 use super::groups::root_mut;
 use super::job::Job;
 use super::node::{Roots, TreeId};
@@ -34,10 +35,8 @@ impl Queue {
     /// Removes a job, and the push or the declaration that waits behind it. The job in the last slot moves to the free
     /// slot, so slots that the caller has stored become invalid.
     pub(super) fn remove(&mut self, slot: u32) {
-        self.drop_extras(slot);
         self.unlink(slot);
-        self.drop_follower(slot);
-        self.drop_declaration(slot);
+        self.followers -= u32::from(self.has_follower(slot));
         self.owned_bytes -= self.jobs[slot].owned_bytes();
         self.leave_group(slot);
         self.index.remove(self.hash_of(slot), slot);
@@ -81,9 +80,25 @@ impl Queue {
         *root = change(&mut self.jobs, *root, order);
     }
 
+    /// Changes a job without moving it in its trees.
+    pub(super) fn edit_job<R>(&mut self, slot: u32, edit: impl FnOnce(&mut Job) -> R) -> R {
+        let job = &mut self.jobs[slot];
+        self.owned_bytes -= job.owned_bytes();
+        let result = edit(job);
+        self.owned_bytes += job.owned_bytes();
+        result
+    }
+
+    /// Changes the extras of a job: its optional texts and times.
+    pub(super) fn edit_extras(&mut self, slot: u32, edit: impl FnOnce(&mut OwnedExtras)) {
+        self.edit_job(slot, |job| job.change_rare(|rare| edit(&mut rare.extras)));
+    }
+
     /// Updates the trees of a group after a change of the serving order. O(n).
     pub(super) fn rerank(&mut self, roots: Roots, order: ServingOrder) {
         roots.of_jobs().for_each(|root| tree::rerank(&mut self.jobs, root, order));
-        TreeId::OF_DUE_ENTRIES.into_iter().for_each(|tree| tree::rerank(&mut self.due_entries, roots[tree], order));
+        if let Some(entries) = self.due_entries.get_mut() {
+            TreeId::OF_DUE_ENTRIES.into_iter().for_each(|tree| tree::rerank(entries, roots[tree], order));
+        }
     }
 }

@@ -14,7 +14,10 @@ impl Priorities {
     pub fn add(&mut self, priority: i32) {
         match self.position(priority) {
             Some(at) => self.counts[at].1 += 1,
-            None if self.others == 0 && self.counts.len() < MOST => self.counts.push((priority, 1)),
+            None if self.others == 0 && self.counts.len() < MOST => {
+                self.counts.reserve_exact(1); // a push would reserve four
+                self.counts.push((priority, 1));
+            }
             None => self.others += 1,
         }
     }

@@ -66,13 +66,15 @@ impl Queue {
         }
         // The queue skips generated IDs that a client has used for a job.
         let mut auto = self.last_id.next(now);
-        while self.slot_of(auto.text().as_ref()).is_some() {
+        let mut id = auto.text();
+        while self.slot_of(&id).is_some() {
             auto = auto.next(now);
+            id = auto.text();
         }
         if !auto.possible() {
             return Err(Full);
         }
-        self.add_job(now, &NewJob { id: auto.text().as_ref(), ..new }, Some(auto), false, None);
+        self.add_job(now, &NewJob { id: &id, ..new }, Some(auto), false, None);
         let added = &self.jobs[self.len() as u32 - 1];
         change(NewJob { id: added.id(), ..new }, true, false)
     }
@@ -116,6 +118,6 @@ impl Queue {
 
     /// Returns the number of jobs that MAXLEN counts.
     fn jobs_that_count(&self, at: Millis) -> u64 {
-        (self.len() + self.followers.len()) as u64 - self.count(at, State::Dead)
+        self.len() as u64 + u64::from(self.followers) - self.count(at, State::Dead)
     }
 }

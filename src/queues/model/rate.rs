@@ -7,6 +7,7 @@
 //! window.
 
 use super::{MAX_TIME, Millis};
+use crate::base::sparse::Off;
 use std::collections::VecDeque;
 
 /// The highest limit with exact times: a unit becomes available again after exactly one window.
@@ -47,6 +48,10 @@ pub struct Taken {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct RateLog {
     taken: VecDeque<Taken>,
+}
+
+impl Off for RateLog {
+    const OFF: &'static RateLog = &RateLog { taken: VecDeque::new() };
 }
 
 impl RateLog {

@@ -3,6 +3,7 @@
 
 use super::Queue;
 use super::groups::Groups;
+use crate::base::chunks::Chunks;
 use crate::base::relocate::{Mover, Relocate, in_steps};
 
 impl Relocate for Queue {
@@ -12,7 +13,7 @@ impl Relocate for Queue {
         let index = &mut self.index;
         let mut none = [];
         let members = self.groups.as_deref_mut().map_or(none.as_mut_slice(), Groups::member_chunks_mut);
-        let due_entries = self.due_entries.chunks_mut();
+        let due_entries = self.due_entries.get_mut().map_or(&mut [][..], Chunks::chunks_mut);
         let steps = [jobs.len(), index.relocations(), members.len(), due_entries.len()];
         in_steps(from, steps.iter().sum(), mover, |step, mover| {
             if step < steps[0] {

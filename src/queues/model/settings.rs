@@ -4,6 +4,7 @@ use super::field::{Field, Notation};
 use super::rate::Rate;
 use super::tree::ServingOrder;
 use super::{MAX_TIME, Millis};
+use crate::base::sparse::Off;
 
 /// The settings of a queue. If a number is 0, the setting is off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,6 +38,25 @@ pub struct Settings {
     pub deadlen: u64,
     /// DEADTTL, in ms: how long the queue keeps a dead letter.
     pub deadttl: Millis,
+}
+
+impl Off for Settings {
+    const OFF: &'static Settings = &Settings {
+        max_attempts: 0,
+        backoff_base: 0,
+        backoff_max: 0,
+        aging: 0,
+        maxlen: 0,
+        concurrency: 0,
+        rate: None,
+        paused: false,
+        group_concurrency: 0,
+        group_rate: None,
+        ordered: false,
+        jitter: 0,
+        deadlen: 0,
+        deadttl: 0,
+    };
 }
 
 type Get = fn(&Settings) -> u64;

@@ -91,10 +91,15 @@ impl Queue {
         Stats { ready, delayed, claimed, dead, totals, oldest_ready: self.waits().filter(|&time| time <= now) }
     }
 
+    /// Returns the counter `expired_leases`, without the expired leases that [`stats`](Self::stats) adds.
+    pub fn expired_leases(&self) -> u64 {
+        self.counters.expired_leases
+    }
+
     /// Returns the number of jobs in each stored state: ready, delayed, claimed, spent, dead. A stored state changes
     /// only with an effect, not with time. A *spent* job is claimed and becomes a dead letter when its lease expires.
     /// O(1).
-    pub fn stored_states(&self) -> [u64; STORED_STATES] {
+    pub fn stored_states(&self) -> [u32; STORED_STATES] {
         let count = |tree| self.count_all(tree);
         [
             count(TreeId::Ready),

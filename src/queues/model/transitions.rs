@@ -174,7 +174,9 @@ impl Queue {
             JobChange::Cancel => {
                 tick(&mut self.counters.cancelled);
                 self.count_revoked(slot, at);
-                self.take_declaration(slot);
+                if self.has_declaration(slot) {
+                    self.take_behind(slot);
+                }
                 self.leave(slot, at);
             }
             JobChange::Clean if state != State::Claimed => {
@@ -206,7 +208,7 @@ impl Queue {
         let backoff = if is_last { 0 } else { self.settings.jittered_backoff(job.attempts, token) };
         self.set_backoff(slot, backoff);
         let job = &self.jobs[slot];
-        let (has_extras, tree) = (job.has_extras(), job.claimed_tree());
+        let (has_extras, tree) = (job.rare.is_some(), job.claimed_tree());
         let claimed = if token / 1000 == at { 0 } else { at };
         if has_extras || claimed != 0 || !worker.is_empty() {
             self.edit_extras(slot, |extras| {
@@ -250,7 +252,7 @@ impl Queue {
     }
 
     pub(super) fn forget_progress(&mut self, slot: u32) {
-        if !self.extras(&self.jobs[slot]).progress.is_empty() {
+        if !self.jobs[slot].extras().progress.is_empty() {
             self.edit_extras(slot, |extras| extras.set_progress(b"", 0));
         }
     }
@@ -300,11 +302,10 @@ impl Queue {
 
     /// Changes the payload and the TTL of a job. The job must be in no tree.
     pub(super) fn renew_body(&mut self, slot: u32, ttl: Option<Ttl>, payload: &[u8]) {
-        let job = &mut self.jobs[slot];
-        self.owned_bytes -= job.owned_bytes();
-        job.set_payload(payload);
-        job.set_ttl(ttl);
-        self.owned_bytes += job.owned_bytes();
+        self.edit_job(slot, |job| {
+            job.set_payload(payload);
+            job.set_ttl(ttl);
+        });
     }
 
     /// Carries out RESCHEDULE. The token of an expired lease stays valid.
@@ -322,10 +323,7 @@ impl Queue {
     /// If the queue is ORDERED, gives a recurring job a new push number for its next occurrence.
     fn assign_push_number(&mut self, slot: u32) {
         if self.settings.ordered && self.has_push_numbers() {
-            let earlier = std::mem::replace(&mut self.jobs[slot].node.seq, self.next_seq);
-            self.extras.remove(&earlier).map(|extras| self.extras.insert(self.next_seq, extras));
-            self.followers.remove(&earlier).map(|follower| self.followers.insert(self.next_seq, follower));
-            self.declarations.remove(&earlier).map(|declared| self.declarations.insert(self.next_seq, declared));
+            self.jobs[slot].node.seq = self.next_seq;
             self.next_seq += 1;
         }
     }
@@ -340,7 +338,7 @@ impl Queue {
     fn wait_since(&mut self, slot: u32, at: Millis) {
         let job = &self.jobs[slot];
         let since = if at > job.created() { at } else { 0 };
-        if since != 0 || job.has_extras() {
+        if since != 0 || job.extras().since != 0 {
             self.edit_extras(slot, |extras| extras.set_since(since));
         }
     }
@@ -349,7 +347,7 @@ impl Queue {
     fn end_token(&mut self, slot: u32) {
         let job = &self.jobs[slot];
         if job.token != 0 {
-            let claimed = job.claimed(self.extras(job));
+            let claimed = job.claimed();
             self.jobs[slot].token = 0;
             self.edit_extras(slot, |extras| extras.set_claimed(claimed));
         }
@@ -357,8 +355,8 @@ impl Queue {
 
     pub(super) fn anchor(&mut self, slot: u32, due: Millis) {
         let job = &mut self.jobs[slot];
-        if let (true, Some(timing)) = (job.recurrence().is_some(), &mut job.timing) {
-            timing.recurrence.anchor = due;
+        if let (true, Some(rare)) = (job.recurrence().is_some(), &mut job.rare) {
+            rare.recurrence.anchor = due;
         }
         job.count_ttl_from(due);
     }
@@ -375,13 +373,10 @@ impl Queue {
         self.set_backoff(slot, 0);
     }
 
-    /// Sets [`Timing::backoff`](super::job::Timing::backoff). The job must be in no tree.
+    /// Sets [`Rare::backoff`](super::job::Rare::backoff). The job must be in no tree.
     fn set_backoff(&mut self, slot: u32, backoff: Millis) {
-        let job = &mut self.jobs[slot];
-        if job.backoff() != backoff {
-            self.owned_bytes -= job.owned_bytes();
-            job.set_backoff(backoff);
-            self.owned_bytes += job.owned_bytes();
+        if self.jobs[slot].backoff() != backoff {
+            self.edit_job(slot, |job| job.set_backoff(backoff));
         }
     }
 
@@ -430,9 +425,7 @@ impl Queue {
         // If a run of a recurring job failed, the declared job does not repeat it, but waits for its next occurrence.
         let is_declared = self.has_declaration(slot) && self.jobs[slot].recurrence().is_some();
         let next = if is_declared { self.next_occurrence(slot, at) } else { None };
-        let declared = self.take_declaration(slot).map(|declaration| declaration.push);
-        let follower = self.take_follower(slot).or(declared);
-        let Some(follower) = follower.filter(|_| self.has_push_numbers()) else {
+        let Some(follower) = self.take_behind(slot).filter(|_| self.has_push_numbers()) else {
             return self.discard(slot, at);
         };
         let id: Box<[u8]> = self.jobs[slot].id().into();

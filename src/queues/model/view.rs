@@ -60,9 +60,9 @@ impl Queue {
     }
 
     /// Returns the number of jobs in the trees with this `id`. Counts the jobs of groups and all other jobs. O(1).
-    pub(super) fn count_all(&self, id: TreeId) -> u64 {
+    pub(super) fn count_all(&self, id: TreeId) -> u32 {
         let grouped = self.groups.as_deref().map_or(0, |groups| groups.count_all(id));
-        u64::from(tree::size(&self.jobs, self.roots[id]) + grouped)
+        tree::size(&self.jobs, self.roots[id]) + grouped
     }
 
     pub(super) fn state_of(&self, slot: u32, now: Millis) -> State {
@@ -137,8 +137,7 @@ impl Queue {
     /// Returns the payload of the push that waits behind the job with this ID (AGAIN, DECLARE). O(log n).
     pub fn again(&self, id: &[u8]) -> Option<&[u8]> {
         let slot = self.slot_of(id)?;
-        let declared = || self.declaration(b"", slot).map(|(declared, _)| declared.payload);
-        self.follower(&self.jobs[slot]).map(|follower| follower.payload).or_else(declared)
+        self.jobs[slot].behind().map(|push| push.job(b"").payload)
     }
 
     /// Returns the data of a job at `now`.
@@ -152,7 +151,7 @@ impl Queue {
             time: job.due(now),
             attempts: if job.has_missed(now) { 0 } else { stored.attempts },
             ttl: stored.ttl.map(|ttl| Ttl { expires, ..ttl }),
-            extras: Extras { claimed: job.claimed(stored.extras), failed, ..stored.extras },
+            extras: Extras { claimed: job.claimed(), failed, ..stored.extras },
             ..stored
         }
     }
@@ -173,7 +172,7 @@ impl Queue {
             created: job.created(),
             ttl: job.ttl(),
             backoff: Some(job.backoff()).filter(|&backoff| backoff != self.backoff_as_set(job)),
-            extras: self.extras(job),
+            extras: job.extras(),
         }
     }
 

@@ -300,7 +300,7 @@ impl Queue {
 
     /// Updates the groups after a change of settings. O(1), or O(groups with jobs) if the change concerns groups.
     pub(in crate::queues::model) fn adopt_in_groups(&mut self, at: Millis, old: &Settings) {
-        let settings = self.settings;
+        let settings = *self.settings;
         if settings.concern_groups() {
             self.groups_mut();
         }

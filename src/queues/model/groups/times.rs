@@ -117,7 +117,7 @@ impl Queue {
     /// the job, and gave it back or lost its lease.
     fn holds_its_group(&self, slot: u32) -> bool {
         let job = &self.jobs[slot];
-        job.attempts > 0 || job.token != 0 || self.extras(job).claimed != 0
+        job.attempts > 0 || job.token != 0 || job.extras().claimed != 0
     }
 
     /// Returns the first time, not before `from`, at which a recurring job is due whose push number is below `before`.

@@ -302,14 +302,14 @@ fn it_is_saved_and_rebuilt_with_its_queue_and_takes_nothing_when_it_is_gone() {
     again_with(&mut pair, 0, "a", "one", |p| p.group = b"g");
     let (_, token) = take(&mut pair, 1, 100);
     let empty = pair.primary.memory_usage();
-    assert!(pair.primary.followers.is_empty());
+    assert!(pair.primary.followers == 0);
     again_with(&mut pair, 2, "a", "two", |p| (p.due, p.group, p.ttl, p.every) = (9, b"another", Some(5), Some(50)));
-    assert!(pair.primary.followers.len() == 1 && pair.primary.memory_usage() > empty);
+    assert!(pair.primary.followers == 1 && pair.primary.memory_usage() > empty);
     for mut queue in [decoded(&encoded(&pair.primary)), rebuilt(&pair.primary), pair.primary.clone()] {
         assert!(queue.ack(5, b"a", token).is_some());
         let job = queue.get(5, b"a").unwrap();
         assert_eq!((job.payload, job.group, job.time, job.ttl.unwrap().ttl), (&b"two"[..], &b"another"[..], 9, 5));
-        assert!(queue.followers.is_empty());
+        assert!(queue.followers == 0);
     }
 }
 

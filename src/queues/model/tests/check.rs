@@ -1,7 +1,5 @@
 //! Checks of the invariants of a queue.
 
-use super::super::extras::OwnedExtras;
-use super::super::followers::Follower;
 use super::super::items::DueEntry;
 use super::super::job::Job;
 use super::super::node::{Links, Roots, TreeId, key};
@@ -39,14 +37,8 @@ impl Queue {
         self.check_due_entries(&seen);
         self.check_groups(&seen);
         let of_jobs: usize = seen.iter().map(|&s| self.jobs[s].owned_bytes()).sum();
-        let of_extras: usize = self.extras.values().map(OwnedExtras::owned_bytes).sum();
-        let of_followers: usize = self.followers.values().map(Follower::owned_bytes).sum();
-        let of_declarations: usize = self.declarations.values().map(|declared| declared.push.owned_bytes()).sum();
-        assert_eq!(of_jobs + of_extras + of_followers + of_declarations, self.owned_bytes);
+        assert_eq!(of_jobs, self.owned_bytes);
         self.priorities.check(seen.iter().map(|&slot| self.jobs[slot].node.priority));
-        let with_extras = |&&s: &&u32| self.jobs[s].has_extras();
-        assert_eq!(seen.iter().filter(with_extras).count(), self.extras.len());
-        assert!(seen.iter().filter(with_extras).all(|&s| self.extras.contains_key(&self.jobs[s].node.seq)));
         self.check_expiries(&seen);
         self.check_followers(&seen);
         let log = self.rate_log.entries();
@@ -70,16 +62,15 @@ impl Queue {
     }
 
     fn check_followers(&self, seen: &[u32]) {
-        let followers: Vec<_> = seen.iter().filter_map(|&slot| self.follower(&self.jobs[slot])).collect();
-        assert_eq!(followers.len(), self.followers.len());
+        assert_eq!(seen.iter().filter(|&&slot| self.has_follower(slot)).count(), self.followers as usize);
         assert!(seen.iter().all(|&slot| self.jobs[slot].node.tree != TreeId::Dead || !self.has_follower(slot)));
-        let declared: Vec<_> = seen.iter().filter(|&&slot| self.has_declaration(slot)).collect();
-        assert_eq!(declared.len(), self.declarations.len());
+        let mut declared = seen.iter().filter(|&&slot| self.has_declaration(slot));
         let has_lease = |slot: u32| TreeId::OF_LEASES.contains(&self.jobs[slot].node.tree);
-        assert!(declared.into_iter().all(|&slot| has_lease(slot) && !self.has_follower(slot)));
+        assert!(declared.all(|&slot| has_lease(slot)));
     }
 
     fn check_job(&self, job: &Job) {
+        assert!(job.rare.as_ref().is_none_or(|rare| !rare.is_nothing()));
         assert!(job.node.seq < self.next_seq && job.token <= self.last_token);
         assert!(job.node.time <= MAX_TIME);
         match job.node.tree {
@@ -148,7 +139,7 @@ impl Queue {
         of_all_groups: bool,
         found: &mut Vec<(u32, u8, bool)>,
     ) {
-        let items = &self.due_entries;
+        let items = &*self.due_entries;
         for tree in TreeId::OF_DUE_ENTRIES {
             let is_of_ttl = TreeId::OF_TTL.contains(&tree);
             let all: Vec<u32> = ByTime::of(items, roots[tree], None).map(|(entry, _)| entry).collect();

@@ -1,6 +1,6 @@
 //! Tests of TTL, and of claims in queues with many expired jobs.
 
-use super::super::job::Timing;
+use super::super::job::Rare;
 use super::super::query::STEPS;
 use super::super::{ALLOCATION, Change, JobChange, Nack, Push, Queue, State};
 use super::{Pair, assert_sums};
@@ -240,6 +240,6 @@ fn a_job_without_a_ttl_takes_no_byte_for_it() {
         ([queue.owned_bytes, queue.expiries.len()], super::encoded(&queue).len())
     };
     let (without, with) = (job(None), job(Some(10)));
-    assert_eq!((without.0, with.0), ([8, 0], [8 + size_of::<Timing>() + ALLOCATION, 1]));
+    assert_eq!((without.0, with.0), ([8, 0], [8 + size_of::<Rare>() + ALLOCATION, 1]));
     assert!(without.1 < with.1);
 }
