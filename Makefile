@@ -23,7 +23,7 @@ COMPANION  := $(TARGET_DIR)/companion/zeitset
 NOTICES    := $(TARGET_DIR)/third-party.txt
 
 .DEFAULT_GOAL := all
-.PHONY: all build companion notices run ui demo pictures test test-matrix torture valgrind asan mutants bench bench-instructions bench-clients examples clients test-celery docs site lint install uninstall deb rpm wheel test-deb clean help need need-build need-port
+.PHONY: all build companion notices run ui demo pictures test test-matrix torture valgrind asan mutants bench bench-instructions bench-clients examples clients test-celery docs site lint install uninstall deb rpm wheel test-deb clean help need need-build need-dpkg need-port
 
 ## make            build all that `make install` installs: the module, the companion, the licences of linked libraries
 all: build companion notices
@@ -174,7 +174,7 @@ uninstall:
 	rm -rf "$(DESTDIR)$(DOC_DIR)"
 
 ## make deb        a Debian package in target/, for the release this machine runs
-deb: all
+deb: need-dpkg all
 	@scripts/deb.sh "$(TARGET_DIR)"
 
 ## make rpm        build an RPM package in target/, for Fedora, Red Hat and similar systems
@@ -210,7 +210,10 @@ $(NOTICES):
 need-build:
 	@CARGO="$(CARGO)" scripts/need.sh rust cc libclang
 
-# These two run before the build, which takes minutes.
+# These run before the build, which takes minutes.
+need-dpkg:
+	@scripts/deb.sh --need
+
 need:
 	@CARGO="$(CARGO)" scripts/need.sh rust cc libclang redis bash
 

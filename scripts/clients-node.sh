@@ -35,7 +35,7 @@ echo "clients: $(basename "$tarball")"
 
 cd "$OUT/empty"
 npm init --yes >/dev/null
-npm install --silent --no-audit --no-fund "$tarball" redis ioredis @opentelemetry/api
+npm install --silent --no-audit --no-fund "$tarball" redis ioredis express @opentelemetry/api
 grep -q 'At least once' node_modules/zeitset/GUARANTEES.md
 # Tests the installation from a checkout, and CommonJS.
 cd "$OUT/linked"

@@ -2,12 +2,14 @@
 # Makes a Debian package of the files that `make install` installs. Needs only dpkg:
 #
 #     scripts/deb.sh <folder>       writes <folder>/zeitset_<version>_<architecture>.deb
+#     scripts/deb.sh --need         only says whether dpkg-dev is missing, as `make deb` asks before it builds
 #
 # The maintainer's name comes from DEBFULLNAME and DEBEMAIL, as with Debian's own tools, or from git. File times are
 # SOURCE_DATE_EPOCH, or the time of the commit.
 set -euo pipefail
 
 command -v dpkg-shlibdeps >/dev/null || { echo "deb: dpkg-shlibdeps is missing: apt-get install dpkg-dev" >&2; exit 1; }
+[ "$1" != --need ] || exit 0
 
 folder=$1/deb
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)-1

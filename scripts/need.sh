@@ -57,7 +57,7 @@ need_rust() {
     fi
     find_manager
     case $manager in
-        apt-get) say "Debian 12 and 13: apt-get install cargo-web, from the suite of security updates (bookworm-security); the main suite alone has version 1.85. Ubuntu 24.04: apt-get install rustup, then rustup default stable" ;;
+        apt-get) say "Debian 12 and 13: apt-get install cargo-web, in Debian 12 from the suite of security updates (bookworm-security). Ubuntu 24.04: apt-get install rustup, then rustup default stable" ;;
         dnf) say "Fedora: dnf install cargo" ;;
         apk) say "Alpine 3.23: apk add cargo" ;;
         pacman) say "Arch: pacman -S rust" ;;

@@ -92,6 +92,21 @@ fn a_port_that_is_taken_is_said_before_the_build() {
 }
 
 #[test]
+fn make_deb_says_before_building_that_dpkg_dev_is_missing() {
+    let plan = Command::new("make").args(["-n", "deb"]).current_dir(ROOT).output().expect("make");
+    let plan = String::from_utf8_lossy(&plan.stdout).into_owned();
+    let built = plan.find("build --release").expect("make deb builds");
+    assert!(plan[..built].contains("scripts/deb.sh --need"), "{plan}");
+    // The script is of bash, and calls no other program before it asks.
+    let empty = empty_root("need-dpkg");
+    let done =
+        Command::new("/bin/bash").args(["scripts/deb.sh", "--need"]).current_dir(ROOT).env("PATH", empty).output();
+    let done = done.expect("bash");
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(!done.status.success() && said.contains("apt-get install dpkg-dev"), "{said}");
+}
+
+#[test]
 fn installing_what_is_built_needs_no_rust() {
     let built = empty_root("need-built");
     for (folder, file) in [("release", "libzeitset.so"), ("companion", "zeitset")] {

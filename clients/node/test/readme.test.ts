@@ -10,7 +10,7 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
-import { Server } from "./support/server.js";
+import { freePort, Server } from "./support/server.js";
 import { until } from "./support/until.js";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
@@ -72,7 +72,8 @@ for (const { file, code, printed, endsBySignal } of [...readme, ...cooked]) {
     const server = await Server.start(t);
     mkdirSync(folder, { recursive: true });
     writeFileSync(join(folder, file), code);
-    const child = spawn(process.execPath, [file], { cwd: folder, env: { ...process.env, REDIS_URL: server.url } });
+    const env = { ...process.env, REDIS_URL: server.url, PORT: `${await freePort()}` };
+    const child = spawn(process.execPath, [file], { cwd: folder, env });
     t.after(() => void child.kill("SIGKILL"));
     let output = "";
     child.stdout.on("data", (data: Buffer) => (output += data.toString()));

@@ -573,3 +573,16 @@ def test_moving_takes_all_waiting_messages_with_their_due_times(shared: Server, 
     first = found_["{'ä': 1}"]
     assert first.headers == {"task": "a", "eta": due, "stamp": "ä"} and first.properties["correlation_id"] == "c"
     assert found_["zipped"].properties["priority"] == 3 and "elsewhere" in found_
+
+
+def test_moving_unacked_messages_takes_what_workers_of_the_old_broker_hold(shared: Server, connect: Connect, one: Any) -> None:
+    old, new = shared.url, shared.url.replace("redis", "zeitset")
+    publish(connect(old), "held", "also held", headers={"eta": in_seconds(600)}, priority=3)
+    Consumer(connect(old)).collect(2)
+    publish(connect(old), "waits")
+    command = [sys.executable, "-m", "zeitset.celery", old, new, "q"]
+    assert subprocess.run(command, capture_output=True, text=True).stdout == "moved 1\n"
+    assert (state(one), one.hlen("unacked")) == ((1, 0, 0, 0), 2)
+    found = subprocess.run([*command, "--unacked"], capture_output=True, text=True)
+    assert found.stdout == "moved 2\n", found.stderr
+    assert (state(one), one.hlen("unacked")) == ((1, 2, 0, 0), 0)

@@ -32,7 +32,7 @@ function probePort(wanted: number): Promise<number> {
   });
 }
 
-async function freePort(): Promise<number> {
+export async function freePort(): Promise<number> {
   for (;;) {
     const port = await probePort(0);
     // A node of a cluster also listens on its port plus 10,000.

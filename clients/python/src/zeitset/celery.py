@@ -472,12 +472,16 @@ def _instant(message: dict[str, Any], header: str) -> int | None:
     return None if at.tzinfo is None else ceil(at.timestamp() * 1000)
 
 
-def move(source: str, target: str, *queues: str) -> int:
+def move(source: str, target: str, *queues: str, unacked: bool = False) -> int:
     """Moves all waiting messages of queues from one broker to another one, in the order in which they are delivered.
-    Returns their number. If it is interrupted, one message may be in both brokers."""
+    Returns their number. If it is interrupted, one message may be in both brokers. With `unacked`, also moves the
+    messages that workers of kombu's transport for Redis hold."""
     moved = 0
     with kombu.Connection(source) as old, kombu.Connection(target) as new:
         channel, producer = old.default_channel, kombu.Producer(new.default_channel)
+        if unacked and not hasattr(channel, "make_due"):
+            channel.visibility_timeout = 0  # kombu's transport returns only messages that are older
+            channel.qos.restore_visible(num=None, interval=1)
         for queue in queues:
             if hasattr(channel, "make_due"):  # not `isinstance`: with `python -m`, the class is that of another module
                 channel.make_due(queue)
@@ -506,6 +510,7 @@ TRANSPORT_ALIASES.update(
 )
 
 if __name__ == "__main__":
-    if len(sys.argv) < 4:
-        sys.exit("usage: python -m zeitset.celery SOURCE-URL TARGET-URL QUEUE [QUEUE ...]")
-    print("moved", move(*sys.argv[1:]))
+    arguments = [each for each in sys.argv[1:] if each != "--unacked"]
+    if len(arguments) < 3:
+        sys.exit("usage: python -m zeitset.celery [--unacked] SOURCE-URL TARGET-URL QUEUE [QUEUE ...]")
+    print("moved", move(*arguments, unacked="--unacked" in sys.argv))
