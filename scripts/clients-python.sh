@@ -46,7 +46,7 @@ else
     echo "skipped: the wheel zeitset-server needs Linux with glibc, and objdump"
 fi
 
-"$python" -m pip install -q "$wheel[fastapi,flask,rest-framework,limits,dramatiq,taskiq,celery,otel]" 'pytest>=8' 'mypy>=1.8' 'httpx>=0.27' opentelemetry-sdk pytest-timeout pytest-subtests gevent slowapi flask-limiter pytest-asyncio pytest-lazy-fixtures pytest-xdist pytest-mock hiro flask-restful
+"$python" -m pip install -q "$wheel[fastapi,flask,rest-framework,limits,dramatiq,taskiq,celery,otel]" 'pytest>=8' 'mypy>=1.8' 'httpx>=0.27' opentelemetry-sdk pytest-timeout pytest-subtests gevent eventlet flower slowapi flask-limiter pytest-asyncio pytest-lazy-fixtures pytest-xdist pytest-mock hiro flask-restful
 # The tests of these packages are in their source distributions. Without a source distribution, its tests are skipped.
 for package in limits dramatiq flask-limiter kombu celery; do
     version=$("$python" -c "from importlib.metadata import version; print(version('$package'))")

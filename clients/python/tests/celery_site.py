@@ -67,25 +67,28 @@ class Site:
     def ends(self) -> Counter[str]:
         return Counter(each.decode() for each in self.r.lrange("ends", 0, -1))
 
+    def program(self, name: str, *arguments: str, **environment: str) -> Worker:
+        """Starts a program of Celery, such as a worker."""
+        log = self._folder / f"{self.scheme}-{name}-{os.urandom(4).hex()}.log"
+        with open(log, "wb") as file:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "celery", "-A", "tests.celery_tasks", name, *arguments],
+                stdout=file,
+                stderr=file,
+                cwd=Path(__file__).parents[1],
+                env=os.environ | self._environment | environment,
+                start_new_session=True,
+            )
+        return Worker(process, log)
+
     @contextmanager
     def working(self, pool: str = "prefork", concurrency: int = 1, count: int = 1, *more: str) -> Iterator[list[Worker]]:
         """Runs workers, and kills those that still run at the end."""
         workers: list[Worker] = []
         try:
             for number in range(count):
-                log = self._folder / f"{self.scheme}-{number}-{os.urandom(4).hex()}.log"
-                command = [sys.executable, "-m", "celery", "-A", "tests.celery_tasks", "worker", "-l", "info"]
-                command += ["-P", pool, "-c", str(concurrency), "-n", f"{self.scheme}{number}@%h", *more]
-                with open(log, "wb") as file:
-                    process = subprocess.Popen(
-                        command,
-                        stdout=file,
-                        stderr=file,
-                        cwd=Path(__file__).parents[1],
-                        env=os.environ | self._environment,
-                        start_new_session=True,
-                    )
-                workers.append(Worker(process, log))
+                arguments = ["-P", pool, "-c", str(concurrency), "-n", f"{self.scheme}{number}@%h", *more]
+                workers.append(self.program("worker", "-l", "info", *arguments))
             until(lambda: all(worker.ready() for worker in workers), 60)
             yield workers
         finally:

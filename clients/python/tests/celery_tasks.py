@@ -60,3 +60,17 @@ def die(self: Any, name: str) -> bool:
     if r.llen("runs") == 1:
         os.kill(os.getpid(), 9)
     return bool(self.request.delivery_info["redelivered"])
+
+
+@app.task(acks_late=True, acks_on_failure_or_timeout=False)
+def fail(name: str) -> None:
+    r.rpush("runs", name)
+    raise ValueError(name)
+
+
+@app.task(acks_late=True, acks_on_failure_or_timeout=False)
+def stall(name: str) -> None:
+    """Takes a minute at the first attempt."""
+    r.rpush("runs", name)
+    if r.llen("runs") == 1:
+        time.sleep(60)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import socket
@@ -13,12 +14,13 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 
 from zeitset import Queue as Jobs
 
-from .support import Server, until
+from .support import Server, free_port, until
 
 pytest.importorskip("celery")
 
@@ -43,10 +45,10 @@ def call(site: Site, task: str, *args: Any, **options: Any) -> Any:
     return signature(f"tests.celery_tasks.{task}", args, options=options, app=site.app)
 
 
-@pytest.mark.parametrize("pool", ["prefork", "threads", "solo", "gevent"])
+@pytest.mark.parametrize("pool", ["prefork", "threads", "solo", "gevent", "eventlet"])
 def test_what_users_rely_on(site: Site, pool: str) -> None:
-    if pool == "gevent":
-        pytest.importorskip("gevent")
+    if pool in ("gevent", "eventlet"):
+        pytest.importorskip(pool)
     heard: list[str] = []
     stopped = Event()
     receiver = site.app.events.Receiver(site.app.connection_for_read(), handlers={"*": lambda e: heard.append(e["type"])})
@@ -91,10 +93,50 @@ def test_what_users_rely_on(site: Site, pool: str) -> None:
         assert "revoked" not in site.runs
 
 
+def test_flower_shows_workers_and_tasks(site: Site) -> None:
+    pytest.importorskip("flower")
+    with site.working("solo", 1, 1, "-E"):
+        port = free_port()
+        flower = site.program("flower", "--address=127.0.0.1", f"--port={port}", FLOWER_UNAUTHENTICATED_API="true")
+        try:
+
+            def get(path: str) -> Any:
+                with suppress(OSError), urlopen(f"http://127.0.0.1:{port}/api/{path}", timeout=10) as response:
+                    return json.load(response)
+
+            name = f"zeitset0@{socket.gethostname()}"
+            until(lambda: "celery" in str((get("workers?refresh=1") or {}).get(name, {}).get("active_queues")), 60)
+            sent = site.send("add", 1, 2)
+            assert sent.get(timeout=20) == 3
+            until(lambda: (get(f"task/info/{sent.id}") or {}).get("state") == "SUCCESS")
+        finally:
+            flower.kill()
+
+
 def test_a_task_whose_process_dies_runs_again_and_is_marked_as_redelivered(site: Site) -> None:
     with site.working("prefork", 1):
         assert site.send("die", "die").get(timeout=30) is True
     assert site.runs == {"die": 2}
+
+
+@pytest.mark.parametrize("scheme", ["zeitset", "redis"])
+def test_without_acks_on_failure_a_failed_task_is_removed_and_a_timeout_requeues(
+    shared: Server, one: Any, tmp_path: Path, scheme: str
+) -> None:
+    site = Site(tmp_path, shared.url.replace("redis", scheme), shared.url, shared.client())
+    try:
+        with site.working("prefork"):
+            assert site.send("stall", "stall", time_limit=0.5).get(timeout=20, propagate=False) is not None
+            until(lambda: site.runs["stall"] == 2)
+            with pytest.raises(ValueError):
+                site.send("fail", "fail").get(timeout=20)
+            assert site.send("add", 1, 2).get(timeout=20) == 3
+        assert site.runs == {"stall": 2, "fail": 1}
+        with site.working("prefork"):
+            assert site.send("add", 1, 2).get(timeout=20) == 3
+        assert site.runs == {"stall": 2, "fail": 1}
+    finally:
+        site.close()
 
 
 def test_a_task_that_expires_in_the_queue_is_dropped_there(site: Site) -> None:
