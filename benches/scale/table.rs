@@ -36,8 +36,8 @@ pub fn run(scale: u64) {
     println!("\n## Single calls at scale: {scale}\n");
     println!(
         "The server's time for one call, in µs beyond the cost of PING: the median and the worst of up to {CALLS} \
-         calls. The server holds {scale} keys, members or jobs (an EXACT limit: {} slots), {:.1} GB in all. 0 means \
-         that the call costs no more than PING. Equal calls differ by tens of µs.",
+         calls. Most keys have {scale} members or jobs (an EXACT limit: {} slots). All keys take {:.1} GB. In the \
+         table, 0 means that the call costs no more than PING. Equal calls differ by tens of µs.",
         scale.min(300_000),
         table.served.info("memory", "used_memory") / 1e9
     );

@@ -74,8 +74,9 @@ pub(super) struct Upkeep {
     /// RESTORE, RENAME, MOVE or COPY, the check in [`names`] is due at once. If a check was not allowed to change the
     /// queue, [`names`] plans the next check a second later. This field then keeps its old value.
     pub planned: AtomicU64,
-    /// When the last change left the queue unused, by the monotonic clock: a step of the wall clock must not delete a
-    /// queue. [`NEVER`] if the queue was in use at its last change or check, or has arrived at its key since.
+    /// The time of the change that left the queue unused, by the monotonic clock, so that a step of the wall clock deletes
+    /// no queue. [`NEVER`] if the queue was in use at its last change or check, or if it was loaded, renamed or copied to
+    /// its key after that.
     pub unused_since: AtomicU64,
 }
 

@@ -5,8 +5,8 @@
 //! The compiler checks types first, and reports errors of borrows only if all types are right. So the test compiles the
 //! two modules one after the other.
 
-/// A key that is open for reading cannot be changed, and an open key does not tell its TTL: on Redis 8.6, asking a missing
-/// key would crash the server. Only a command can block its client.
+/// A key that is open for reading has no method that changes it. An open key has no method for its TTL: if the key is
+/// missing, such a call would crash Redis 8.6. Only the context of a command can block a client.
 #[cfg(refused = "types")]
 mod types {
     use crate::server::blocking::{Blockable, CallingClient, Wait};

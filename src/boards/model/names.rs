@@ -163,7 +163,7 @@ impl Names {
         Some(moved)
     }
 
-    /// Returns the index of a length in `last`, or as an error the index at which to insert the length.
+    /// Searches `last` for a length. Returns its index, or `Err` with the index at which to insert it.
     fn last_of(&self, length: u32) -> Result<usize, usize> {
         self.last.binary_search_by_key(&length, |&(length, _)| length)
     }

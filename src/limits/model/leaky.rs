@@ -75,7 +75,7 @@ impl Level {
         (parts / old).min(MAX_UNITS.into()) * new + (parts % old * new).div_ceil(old)
     }
 
-    /// Returns a level of `parts` at `now`. If necessary, lowers the level so that the bucket is empty by
+    /// Returns the level that is `parts` at `now`. If necessary, lowers it so that the bucket is empty by
     /// [`time::MAX`].
     fn of(limit: u64, window: Millis, now: Millis, parts: u128) -> Level {
         let (whole, part) = match u64::try_from(parts) {

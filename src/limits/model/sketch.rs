@@ -21,7 +21,7 @@ pub struct Counter {
     pub key: Vec<u8>,
     hash: u64,
     pub count: u64,
-    /// The count that the key took over with its counter. 0 if the counter was new.
+    /// What the counter showed when the key got it. 0 if the counter was new.
     pub error: u64,
     /// When the key got its counter.
     pub since: Millis,

@@ -24,8 +24,8 @@ impl Queue {
     /// microseconds, and `now` is this time in milliseconds. `worker` is the worker's name, or empty. `sink` gets the
     /// effects. O(log n) per job.
     ///
-    /// If the clock was set back, a claim ensures that all units of RATE become available again within one window. So a
-    /// claim that gets no job can have effects.
+    /// If the clock was set back, a claim ensures that all units of RATE become available again within one window. For
+    /// this, even a claim that gets no job can have effects.
     ///
     /// # Tokens
     ///

@@ -14,11 +14,13 @@
 //!   so the jobs that have not expired are the last ones of the tree. A claim finds the best of them in O(log n).
 //! - The other trees are ordered by due times, so the jobs that are due are the first ones of the tree. Each entry
 //!   stores the latest end of its subtree. A claim skips a subtree if this end has passed, or if the claim has found a
-//!   job that is served before all jobs of the subtree. This takes O(log n), unless expired jobs of a better priority
-//!   are between jobs that have not expired. Then a claim takes longer until the upkeep has dropped the expired jobs.
+//!   job that is served before all jobs of the subtree. This takes O(log n), unless the tree has expired jobs of a
+//!   better priority between jobs that have not expired. Then a claim takes longer until the upkeep has dropped the
+//!   expired jobs.
 //!
 //! A group stores a time before which no claim gets a job of it, and the latest end of its TTLs ([`super::groups`]). So
-//! a claim skips a group whose jobs have all expired, and searches a group only if some of its jobs may have expired.
+//! a claim skips a group whose jobs have all expired. It searches a group for a job that has not expired only if some of
+//! the group's jobs may have expired.
 //!
 //! # When the upkeep acts
 //!

@@ -1,5 +1,5 @@
-//! The items of trees that refer to a job: a job's entry in the trees of all groups, and its entry in a tree of due
-//! times.
+//! Entries of a job in trees other than those of its group: in the trees that contain all jobs with a group, and in
+//! a tree of due times.
 
 use super::Millis;
 use super::node::{JobNode, Links, OrderKey, TreeId, key};

@@ -77,7 +77,7 @@ pub struct Tracking {
     dropped: Vec<Database>,
     /// The number of expired members that remain in the set that was visited last.
     left: u64,
-    /// The time of the latest planned retry of a failed check, measured in [`Tracking::passed`].
+    /// The furthest time for which a retry of a failed check is planned, by the clock of [`Tracking::passed`].
     retry: Millis,
     /// The wall clock at the last reading.
     seen: Millis,

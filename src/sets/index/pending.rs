@@ -99,7 +99,7 @@ impl Tracking {
     }
 
     /// Notes that a set has got its tag, and makes the set due at once, because plain commands may have changed its
-    /// members since the last check. Returns true, because the set is due earlier than before.
+    /// members since the last check. Always returns true: the set is due earlier than before.
     pub fn tagged(&mut self, database: i32, key: &[u8]) -> bool {
         self.forget_pending(database, key);
         self.database(database).track(key, AT_ONCE);
