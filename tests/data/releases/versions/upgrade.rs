@@ -84,9 +84,11 @@ fn migrate_moves_everything_and_sets_can_be_adopted() {
     assert_eq!(c.int("DBSIZE"), keys.len() as i64);
     for key in keys {
         if kind(&mut c, &key) == "zset" {
+            // A set that arrived in the same millisecond is still recognized: ADOPT only adds its tag.
             if c.reply(&format!("ZEXP.CARD {key}")).starts_with("!NOTEXPIRING") {
-                c.run_all([format!("PERSIST {key}"), format!("ZEXP.ADOPT {key}")]);
+                c.run(&format!("PERSIST {key}"));
             }
+            c.run(&format!("ZEXP.ADOPT {key}"));
             let all = members(&mut c, &key);
             assert_eq!((&*all[0], &*all[1], &all[2..]), (TAG, "-inf", &members(&mut expected, &key)[..]), "{key}");
             c.script(&[(format!("PTTL {key}"), "-1")]);
