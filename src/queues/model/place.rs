@@ -66,16 +66,18 @@ impl Queue {
     }
 
     pub(super) fn unlink(&mut self, slot: u32) {
-        self.priorities.leave(self.jobs[slot].node.priority);
         self.unlink_due_entry(slot);
         self.unlink_expiry(slot);
         self.change_tree(slot, |jobs, root, order| tree::remove(jobs, root, slot, order));
         self.unlink_member(slot);
+        self.priorities.leave(self.jobs[slot].node.priority);
     }
 
     /// Changes the tree of a job. `change` gets the root of the tree and returns the new root.
     fn change_tree(&mut self, slot: u32, change: impl FnOnce(&mut Chunks<Job>, u32, ServingOrder) -> u32) {
-        let (order, job) = (self.order(), &self.jobs[slot]);
+        let order = self.order();
+        let order = ServingOrder { by_key: !order.by_push && self.priorities.are_one(), ..order };
+        let job = &self.jobs[slot];
         let root = root_mut(&mut self.roots, self.groups.as_deref_mut(), Some(job.member()), job.node.tree);
         *root = change(&mut self.jobs, *root, order);
     }

@@ -151,7 +151,7 @@ impl Settings {
     }
 
     pub(super) fn order(&self) -> ServingOrder {
-        ServingOrder { aging: self.aging, by_push: self.ordered }
+        ServingOrder { aging: self.aging, by_push: self.ordered, by_key: false }
     }
 }
 

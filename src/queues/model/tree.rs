@@ -13,6 +13,7 @@
 use super::Millis;
 use super::node::{JobNode, Links, OrderKey, key};
 use crate::base::chunks::NIL;
+use smallvec::SmallVec;
 use std::ops::IndexMut;
 
 /// The maximum ratio of the weights of two siblings.
@@ -68,6 +69,8 @@ pub(super) struct ServingOrder {
     pub aging: Millis,
     /// ORDERED: push numbers alone determine the order.
     pub by_push: bool,
+    /// The order is that of the keys of the tree, because all its items have the same priority.
+    pub by_key: bool,
 }
 
 pub(super) type Rank = (i128, Millis, u64);
@@ -137,10 +140,15 @@ fn refresh<T: Item>(items: &mut impl Items<T>, root: u32, order: ServingOrder) -
         return T::gather(items, root);
     }
     let Links { left, right, .. } = links(items, root);
-    let children = order.better(items, best(items, left), best(items, right));
-    let best = if items[root].node().is_candidate() { order.better(items, root, children) } else { children };
-    let was = std::mem::replace(&mut items[root].node_mut().best, best);
-    T::gather(items, root) || best != was
+    let mut new = best(items, left);
+    if new == NIL || !order.by_key {
+        new = order.better(items, new, best(items, right));
+        if items[root].node().is_candidate() {
+            new = order.better(items, root, new);
+        }
+    }
+    let old = std::mem::replace(&mut items[root].node_mut().best, new);
+    T::gather(items, root) || new != old
 }
 
 /// Updates the aggregates of `root` after an item was added to its subtree. Does the same as [`refresh`], at a lower
@@ -161,67 +169,63 @@ fn entered<T: Item>(items: &mut impl Items<T>, root: u32, candidate: u32, order:
 pub(super) fn insert<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, order: ServingOrder) -> u32 {
     *links_mut(items, slot) = Links::ALONE;
     refresh(items, slot, order);
-    put(items, root, &mut Path::to(items, slot, order))
-}
-
-/// The path from the root to an item. An edit follows it down, and updates the nodes on the way back.
-struct Path {
-    slot: u32,
-    /// The same as `slot`, or `NIL` if the item is no candidate.
-    candidate: u32,
-    key: OrderKey,
-    order: ServingOrder,
-    /// False if the remaining nodes need an update of their sizes only.
-    has_changed: bool,
-}
-
-impl Path {
-    fn to<T: Item>(items: &impl Items<T>, slot: u32, order: ServingOrder) -> Path {
-        let candidate = if items[slot].node().is_candidate() { slot } else { NIL };
-        Path { slot, candidate, key: items[slot].key(), order, has_changed: true }
-    }
-}
-
-/// Inserts an item into the subtree of `root`. Returns the new root.
-fn put<T: Item>(items: &mut impl Items<T>, root: u32, path: &mut Path) -> u32 {
-    if root == NIL {
-        return path.slot;
-    }
-    let is_left = path.key < items[root].key();
-    let child = *links(items, root).child(is_left);
-    let child = put(items, child, path);
-    let links = links_mut(items, root);
-    *links.child(is_left) = child;
-    links.size += 1;
-    path.has_changed = path.has_changed && entered(items, root, path.candidate, path.order);
-    balance(items, root, child, path.order)
+    let candidate = if items[slot].node().is_candidate() { slot } else { NIL };
+    let mut path = Path::new();
+    descend(items, root, slot, &mut path);
+    climb(items, &path, slot, 1, order, |items, root| entered(items, root, candidate, order))
 }
 
 /// Removes an item from the tree. Returns the new root. O(log n).
 pub(super) fn remove<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, order: ServingOrder) -> u32 {
-    take(items, root, &mut Path::to(items, slot, order))
+    debug_assert_eq!(find(items, root, items[slot].key()), slot, "what is taken out is there");
+    let mut path = Path::new();
+    descend(items, root, slot, &mut path);
+    let Links { left, right, .. } = links(items, slot);
+    let joined = join(items, left, right, order);
+    climb(items, &path, joined, u32::MAX, order, |items, root| {
+        let was_best = T::SERVED && items[root].node().best == slot;
+        if was_best { refresh(items, root, order) } else { T::gather(items, root) }
+    })
 }
 
-/// Removes an item from the subtree of `root`. Returns the new root.
-fn take<T: Item>(items: &mut impl Items<T>, root: u32, path: &mut Path) -> u32 {
-    debug_assert_ne!(root, NIL, "what is taken out is there");
-    if root == NIL {
-        return NIL;
+/// The nodes from the root to an item, without the item. For each node, whether the item is on its left side. The
+/// caller of [`descend`] owns the path, because it is large, and a move would copy it.
+type Path = SmallVec<[(u32, bool); 64]>;
+
+/// Appends to `path` the nodes above the item `slot`. If the item is not in the tree, appends the nodes above its place.
+fn descend<T: Item>(items: &impl Items<T>, mut root: u32, slot: u32, path: &mut Path) {
+    let wanted = items[slot].key();
+    while root != slot && root != NIL {
+        let item = &items[root];
+        let is_left = wanted < item.key();
+        path.push((root, is_left));
+        let Links { left, right, .. } = item.node().links;
+        root = if is_left { left } else { right };
     }
-    if root == path.slot {
-        let Links { left, right, .. } = links(items, root);
-        return join(items, left, right, path.order);
+}
+
+/// Puts the subtree `child` at the end of `path`. Adds `change` to the sizes of the nodes on the path, and balances
+/// them. `update` updates the other aggregates of a node, and returns whether the nodes above need an update. Returns
+/// the new root.
+fn climb<T: Item, I: Items<T>>(
+    items: &mut I,
+    path: &Path,
+    mut child: u32,
+    change: u32,
+    order: ServingOrder,
+    update: impl Fn(&mut I, u32) -> bool,
+) -> u32 {
+    let (mut has_changed, mut near) = (true, weight(items, child));
+    for &(root, is_left) in path.iter().rev() {
+        let links = links_mut(items, root);
+        *links.child(is_left) = child;
+        links.size = links.size.wrapping_add(change);
+        let whole = u64::from(links.size) + 1;
+        has_changed = has_changed && update(items, root);
+        child = balance(items, root, is_left, (near, whole - near), order);
+        near = whole;
     }
-    let is_left = path.key < items[root].key();
-    let child = *links(items, root).child(is_left);
-    let child = take(items, child, path);
-    let links = links_mut(items, root);
-    *links.child(is_left) = child;
-    links.size -= 1;
-    let was_best = T::SERVED && items[root].node().best == path.slot;
-    path.has_changed =
-        path.has_changed && if was_best { refresh(items, root, path.order) } else { T::gather(items, root) };
-    balance(items, root, child, path.order)
+    child
 }
 
 /// Joins the two children of a removed item. Returns the new root.
@@ -243,7 +247,7 @@ fn join<T: Item>(items: &mut impl Items<T>, left: u32, right: u32, order: Servin
     let links = links_mut(items, root);
     (links.left, links.right) = (left, right);
     update(items, root, order);
-    balance(items, root, left, order)
+    balance(items, root, true, (weight(items, left), weight(items, right)), order)
 }
 
 /// Updates all aggregates of `root` from its children.
@@ -253,16 +257,25 @@ fn update<T: Item>(items: &mut impl Items<T>, root: u32, order: ServingOrder) {
     refresh(items, root, order);
 }
 
-/// Balances a tree after its `child` gained or lost an item. Returns the new root. The function reads the other child
-/// only if it rotates, because in a large tree that child is probably not in the CPU's cache.
-fn balance<T: Item>(items: &mut impl Items<T>, root: u32, child: u32, order: ServingOrder) -> u32 {
-    let Links { left, right, size } = links(items, root);
-    let near = weight(items, child);
-    let far = u64::from(size) + 1 - near;
+/// Balances a tree after one of its children gained or lost items. `is_left` says which child. `near` is the weight of
+/// this child, and `far` is the weight of the other child. So the function reads the children only if it rotates.
+/// Returns the new root.
+#[inline]
+fn balance<T: Item>(
+    items: &mut impl Items<T>,
+    root: u32,
+    is_left: bool,
+    (near, far): (u64, u64),
+    order: ServingOrder,
+) -> u32 {
     if near <= DELTA * far && far <= DELTA * near {
         return root;
     }
-    let is_right_heavy = (child == right) == (near > far);
+    rebalance(items, root, is_left != (near > far), order)
+}
+
+fn rebalance<T: Item>(items: &mut impl Items<T>, root: u32, is_right_heavy: bool, order: ServingOrder) -> u32 {
+    let Links { left, right, .. } = links(items, root);
     let heavy = if is_right_heavy { right } else { left };
     let Links { left: inner, right: outer, .. } = links(items, heavy);
     let (inner, outer) = if is_right_heavy { (inner, outer) } else { (outer, inner) };
@@ -298,20 +311,13 @@ pub(super) fn rerank<T: Item>(items: &mut impl Items<T>, root: u32, order: Servi
     }
 }
 
-/// Updates the aggregates of `slot` and of its ancestors in the subtree `root`, after the item in `slot` changed.
-/// `wanted` is the item's order key, which did not change. Returns whether the aggregates of `root` changed. O(log n).
-pub(super) fn changed<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, wanted: OrderKey) -> bool {
-    if root != slot {
-        if root == NIL {
-            return false;
-        }
-        let Links { left, right, .. } = links(items, root);
-        let child = if wanted < items[root].key() { left } else { right };
-        if !changed(items, child, slot, wanted) {
-            return false;
-        }
-    }
-    T::gather(items, root)
+/// Updates the aggregates of an item, and of the nodes above it, after the item changed. The item must be in the tree,
+/// and its key must be the same as before. O(log n).
+pub(super) fn changed<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32) {
+    let mut path = Path::new();
+    descend(items, root, slot, &mut path);
+    let mut above = path.iter().rev();
+    let _ = T::gather(items, slot) && above.all(|&(root, _)| T::gather(items, root));
 }
 
 /// Replaces all references to slot `from` with `to`, after the item has moved. Returns the new root. O(log n).

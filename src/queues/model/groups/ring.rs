@@ -4,7 +4,7 @@
 use super::times::Times;
 use super::{Group, Groups};
 use crate::base::chunks::NIL;
-use crate::queues::model::node::{JobNode, key};
+use crate::queues::model::node::JobNode;
 use crate::queues::model::query::ByTime;
 use crate::queues::model::tree::{self, Item, Items, ServingOrder};
 use crate::queues::model::{Millis, NEVER};
@@ -60,8 +60,7 @@ impl Groups {
 
     /// Updates the aggregates of the ring after a change of a group. The group must be in the ring. O(log n).
     pub(super) fn update_ring(&mut self, group: u32) {
-        let wanted = key(&self.table[group].node);
-        tree::changed(&mut self.table, self.ring, group, wanted);
+        tree::changed(&mut self.table, self.ring, group);
     }
 
     /// Returns the earliest times of all groups with jobs.

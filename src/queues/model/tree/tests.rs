@@ -18,7 +18,7 @@ proptest! {
         aging in prop_oneof![Just(0), 1..3_u64, Just(1 << 53)],
         by_push in any::<bool>(),
     ) {
-        let order = ServingOrder { aging, by_push };
+        let order = ServingOrder { aging, by_push, by_key: false };
         prop_assert_eq!(order.is_before(&a, &b), order.rank(&a) < order.rank(&b));
     }
 }
