@@ -34,6 +34,21 @@ fn a_change_of_aging_ranks_waiting_jobs_again() {
     pair.take(100, 200, "49");
 }
 
+/// All jobs have the same priority, and become due in the reverse order of their pushes.
+#[test]
+fn ordered_jobs_are_served_in_the_order_of_their_pushes_whenever_they_become_due() {
+    let mut pair = Pair::configured(|s| s.ordered = true);
+    let ids: Vec<_> = (0..50).map(|n| format!("{n:02}")).collect();
+    for (id, n) in ids.iter().zip(0..) {
+        pair.job(1, id, 100 - n);
+    }
+    for id in &ids {
+        let token = pair.take(100, 200, id);
+        pair.check();
+        assert!(pair.ack(100, id, token));
+    }
+}
+
 #[test]
 fn concurrency_is_freed_by_an_ack_or_an_expired_lease() {
     let mut pair = Pair::configured(|s| s.concurrency = 2);
