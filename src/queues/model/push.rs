@@ -1,8 +1,8 @@
 //! ZQ.PUSH adds a job to the queue.
 
 use super::effect::{Change, Effect};
+use super::job_data::NewJob;
 use super::node::State;
-use super::record::NewJob;
 use super::{MAX_COUNT, MAX_NOW, MAX_TIME, Millis, Queue};
 use crate::base::chunks::MAX_ITEMS;
 
