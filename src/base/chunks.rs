@@ -14,7 +14,7 @@ use std::ops::{Index, IndexMut};
 /// The number of items per chunk, a power of two.
 pub const CHUNK: usize = 128;
 
-/// A number that no item has. It marks the end of a chain, or an empty tree.
+/// A number that no item has: `None` in the size of a `u32`.
 pub const NIL: u32 = u32::MAX;
 
 pub const MAX_ITEMS: usize = NIL as usize - 1;

@@ -83,11 +83,8 @@ pub(super) struct Upkeep {
 
 impl Upkeep {
     pub fn new() -> Upkeep {
-        Upkeep {
-            announced_until: AtomicU64::new(0),
-            scheduled: AtomicU64::new(NEVER),
-            unused_since: AtomicU64::new(NEVER),
-        }
+        let [announced_until, scheduled, unused_since] = [0, NEVER, NEVER].map(AtomicU64::new);
+        Upkeep { announced_until, scheduled, unused_since }
     }
 
     /// Returns how long the queue has been unused, in ms.

@@ -255,11 +255,8 @@ fn read<'a>(code: u8, from: &mut Unpacker<'a>) -> Result<Change<'a>, DecodeError
         PUSH => {
             let flags = from.byte()?;
             field::ensure(flags <= PUSH_GENERATED | PUSH_AGAIN, "unknown flag")?;
-            Change::Push {
-                generated: flags & PUSH_GENERATED != 0,
-                again: flags & PUSH_AGAIN != 0,
-                job: read_new_job(from)?,
-            }
+            let [generated, again] = [PUSH_GENERATED, PUSH_AGAIN].map(|flag| flags & flag != 0);
+            Change::Push { job: read_new_job(from)?, generated, again }
         }
         DECLARE => Change::Declare { is_timed: from.flag()?, job: read_new_job(from)? },
         DECLARATION => Change::RestoreDeclaration { is_timed: from.flag()?, job: read_new_job(from)? },

@@ -10,7 +10,7 @@ impl Uncommitted {
         self.0 = true;
     }
 
-    /// Allows this value to be dropped. The caller must replicate the changes right after this call.
+    /// Notes that the changes are committed. The caller must replicate them right after this call.
     pub fn committed(&mut self) {
         self.0 = false;
     }

@@ -66,7 +66,7 @@ impl Queue {
             self.carry_out(slot, now, JobChange::Claim { token, deadline, worker }, &mut sink);
             slots.push(slot);
         }
-        if self.has_late_units(now) {
+        if self.needs_settling(now) {
             self.settle_rates(now);
             sink(&Effect { at: now, change: Change::SettleRates });
         }
@@ -101,11 +101,7 @@ impl Queue {
     /// Whether a claim must run at `now` even if it gets no job: a unit of RATE or GROUPRATE stays taken for longer than
     /// one window from `now`. The claim limits this time to one window. O(1).
     pub fn needs_settling(&self, now: Millis) -> bool {
-        self.has_late_units(now.min(MAX_NOW))
-    }
-
-    /// Whether a unit of RATE or GROUPRATE stays taken for longer than one window from `now`. O(1).
-    fn has_late_units(&self, now: Millis) -> bool {
+        let now = now.min(MAX_NOW);
         let Settings { rate, group_rate, .. } = *self.settings;
         let of_groups = |rate| self.groups.as_ref().is_some_and(|groups| groups.needs_settling(rate, now));
         rate.is_some_and(|rate| self.rate_log.needs_settling(rate, now)) || group_rate.is_some_and(of_groups)

@@ -107,7 +107,7 @@ impl Queue {
         let mut ids = Vec::new();
         // If `older` is longer than the time since 1970, no job is old enough.
         let Some(until) = at.checked_sub(older.unwrap_or(0)) else { return Ok(ids) };
-        let is_due = |slot: &u32| older.is_none() || which.state == State::Delayed || self.due_of(*slot, at) <= until;
+        let is_due = |slot: &u32| older.is_none() || which.state == State::Delayed || self.jobs[*slot].due(at) <= until;
         let group = which.group.map(|name| self.roots_by_name(name));
         let parts = parts(which.state).iter().filter(|(id, _)| !matches!(id, TreeId::Upcoming | TreeId::RecurringDue));
         let lists = parts.flat_map(|&(id, part)| self.trees(group, id).map(move |tree| tree.list(part, at, None)));

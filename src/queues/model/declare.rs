@@ -202,7 +202,7 @@ impl Queue {
         let job = &self.jobs[slot];
         let declared = job.has_missed(at) && self.has_declaration(slot);
         let next = if declared { self.next_occurrence(slot, job.node.time) } else { None };
-        next.unwrap_or_else(|| self.due_of(slot, at))
+        next.unwrap_or_else(|| self.jobs[slot].due(at))
     }
 
     /// Restores the declaration that waits behind the job with the same ID. Returns false, and does nothing, if there is

@@ -107,15 +107,11 @@ impl Queue {
         let root = root_mut(&mut self.roots, self.groups.as_deref_mut(), member, tree);
         *root = change(&mut self.due_entries, *root, order);
     }
-
-    /// Returns the due time of a job at `now`. If the job's lease has expired, this is [`Job::due_again_at`].
-    pub(super) fn due_of(&self, slot: u32, now: Millis) -> Millis {
-        self.jobs[slot].due(now)
-    }
 }
 
 impl Job {
-    /// See [`Queue::due_of`].
+    /// Returns the due time of the job at `now`. If the job's lease has expired, this is the time of
+    /// [`due_again_at`](Job::due_again_at).
     pub fn due(&self, now: Millis) -> Millis {
         if self.is_lease_expired(now) { self.due_again_at() } else { self.node.time }
     }

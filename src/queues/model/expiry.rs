@@ -90,11 +90,6 @@ impl Queue {
         }
     }
 
-    /// Returns the earliest time in [`Queue::expiries`]. O(log n).
-    pub(super) fn first_expiry(&self) -> Option<Millis> {
-        self.expiries.first().map(|&(expiry, _)| expiry)
-    }
-
     /// Returns the time at which a job's TTL ends. If the job waits for its next occurrence after its lease, returns
     /// the end of that occurrence's TTL. The job must have a TTL.
     pub(super) fn end_of_ttl(&self, slot: u32) -> Millis {

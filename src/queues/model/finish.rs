@@ -11,7 +11,7 @@ use super::node::State;
 use super::{MAX_NOW, MAX_TIME, Millis, Queue};
 use crate::base::time;
 
-/// What a NACK does with the job.
+/// What becomes of a job after a NACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// The job is due after the delay that BACKOFF sets. Without BACKOFF, the job is due now.

@@ -117,8 +117,7 @@ impl Job {
         self.body[..len].copy_from_slice(&member.to_le_bytes()[..len]);
     }
 
-    /// Returns a job with these data, except its `extras`. The job is not yet in a tree, in its group or in
-    /// the index.
+    /// Returns a job with this data, except its `extras`. The job is not yet in a tree, in its group or in the index.
     pub fn of(data: &JobData<'_>) -> Job {
         let is_grouped = !data.group.is_empty();
         let member = if is_grouped { &NIL.to_le_bytes()[..] } else { &[] };

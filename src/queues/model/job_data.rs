@@ -1,4 +1,4 @@
-//! The public form of a job, the [`JobData`], and its parts. A [`NewJob`] has the arguments of a push.
+//! The data of a job as replies, the stored form and effects have them: [`JobData`] and its parts, and [`NewJob`].
 
 use super::field::Field;
 use super::ids::AutoId;
@@ -164,6 +164,8 @@ impl<'a> JobData<'a> {
     }
 }
 
+/// A job that a push adds. Unlike the arguments of the push ([`Push`](super::Push)), it does not depend on settings, so
+/// effects contain it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewJob<'a> {
     pub id: &'a [u8],

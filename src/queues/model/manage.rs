@@ -42,7 +42,7 @@ impl Queue {
             let anchor = job.recurrence().map(|recurrence| recurrence.anchor);
             job.has_missed(at) || anchor.is_none_or(|anchor| anchor == due)
         };
-        if due.is_none_or(|due| due == self.due_of(slot, at) && counts_from(due))
+        if due.is_none_or(|due| due == self.jobs[slot].due(at) && counts_from(due))
             && priority.is_none_or(|priority| priority == job.node.priority)
         {
             return Some(None);

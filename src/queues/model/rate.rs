@@ -5,6 +5,9 @@
 //! higher limits, the time is rounded up to a multiple of a hundredth of the window, and units with the same time share
 //! an entry. So the log has about 100 entries at any limit. Rounding up never allows more than `limit` claims in a
 //! window.
+//!
+//! If the clock steps back or RATE changes, a unit can be taken for longer than one window. To *settle* a log is to
+//! limit this time to one window.
 
 use super::{MAX_TIME, Millis};
 use crate::base::sparse::Off;

@@ -96,9 +96,8 @@ impl Queue {
         self.counters.expired_leases
     }
 
-    /// Returns the number of jobs in each stored state: ready, delayed, claimed, spent, dead. A stored state changes
-    /// only with an effect, not with time. A *spent* job is claimed and becomes a dead letter when its lease expires.
-    /// O(1).
+    /// Returns the number of jobs in each stored state: ready, delayed, claimed, claimed for the last attempt
+    /// ([`TreeId::ClaimedLast`]), dead. A stored state changes only with an effect, not with time. O(1).
     pub fn stored_states(&self) -> [u32; STORED_STATES] {
         let count = |tree| self.tree_size(tree);
         [

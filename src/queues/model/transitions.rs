@@ -1,7 +1,16 @@
 //! The changes of a job. Commands and replicated effects share them. [`Queue::change_job`] checks whether a change is
 //! allowed. The other functions do not check. `at` is the time at which the server ran the command.
+//!
+//! A change of a job that stays in the queue has three steps:
+//!
+//! | step | functions |
+//! |---|---|
+//! | remove the job from its trees | `unlink_for_change`, `unlink_after_lease` |
+//! | change the job | `prepare_occurrence`, `carry_out_declaration`, `set_payload_and_ttl`, ... |
+//! | add it to a tree | [`Queue::link`], `make_due` |
 
 use super::effect::JobChange;
+use super::groups::CLEARED_PER_JOB;
 use super::ids::AutoId;
 use super::job::{Attempt, Job};
 use super::job_data::{Extras, MAX_ERROR, MAX_PROGRESS, MAX_WORKER, NewJob, Ttl};
@@ -53,12 +62,13 @@ impl Queue {
 
     /// Adds a job. If `old` is a slot, first removes the job in this slot.
     fn replace_job(&mut self, at: Millis, new: &NewJob<'_>, old: Option<u32>) {
-        self.clear_unit_logs(at);
+        self.clear_unit_logs(CLEARED_PER_JOB, at);
         // The removal of the only job in a group ends the group's hold. So this function restores the hold of the new
         // job's group.
         let held_until = old.and_then(|_| self.held_until(new.group));
         if let Some(old) = old {
-            self.count_and_remove(old, at);
+            self.count_expired_lease(old, at);
+            self.remove(old);
         }
         let job = Job::of(&new.job_data(at, self.next_seq));
         self.next_seq += 1;
@@ -125,6 +135,7 @@ impl Queue {
                 match next_due {
                     None => self.remove_or_replace(slot, at),
                     Some(due) => {
+                        // The TTL may have ended after the lease of an earlier attempt expired.
                         self.unlink_after_lease(slot, at);
                         self.wait_for_occurrence(slot, at, due);
                     }
@@ -136,6 +147,7 @@ impl Queue {
                 let has_missed = job.has_missed(at);
                 self.begin_nack(slot, at, attempt == Attempt::Free, error);
                 if attempt == Attempt::Last {
+                    // If the lease of the last attempt had expired, `begin_nack` has counted the missed run.
                     if !has_missed {
                         increment(&mut self.counters.missed);
                     }
@@ -159,7 +171,7 @@ impl Queue {
                 self.remove_or_replace(slot, at);
             }
             JobChange::Follow if is_waiting && self.has_declaration(slot) => {
-                // The end of the lease settles the declaration.
+                // A waiting job with a declaration has an expired lease, so this call carries out the declaration.
                 self.change_waiting(slot, at, None, |_, _| {});
             }
             JobChange::Progress { text } if has_token && text.len() <= MAX_PROGRESS => {
@@ -205,7 +217,7 @@ impl Queue {
 
     fn start_lease(&mut self, slot: u32, at: Millis, token: u64, deadline: Millis, worker: &[u8]) {
         self.unlink_after_lease(slot, at);
-        self.clear_unit_logs(at);
+        self.clear_unit_logs(CLEARED_PER_JOB, at);
         self.serve_group(slot, at);
         self.last_token = token;
         increment(&mut self.counters.claimed);
@@ -290,18 +302,13 @@ impl Queue {
         let is_declared = self.has_declaration(slot) && self.jobs[slot].recurrence().is_some();
         let next = if is_declared { self.next_occurrence(slot, at) } else { None };
         let Some(follower) = self.take_behind(slot).filter(|_| self.has_push_numbers()) else {
-            return self.count_and_remove(slot, at);
+            self.count_expired_lease(slot, at);
+            return self.remove(slot);
         };
         let id: Box<[u8]> = self.jobs[slot].id().into();
         let mut new = follower.job(&id);
         new.due = next.unwrap_or(new.due).max(at);
         self.replace_job(at, &new, Some(slot));
-    }
-
-    /// Counts the job's lease if it has expired, and removes the job ([`remove`](Self::remove)).
-    fn count_and_remove(&mut self, slot: u32, at: Millis) {
-        self.count_expired_lease(slot, at);
-        self.remove(slot);
     }
 
     /// Changes a waiting job, and sets its due time to `due`. If `due` is `None`, the job keeps its due time. Passes
@@ -313,12 +320,13 @@ impl Queue {
         due: Option<Millis>,
         change: impl FnOnce(&mut Queue, Millis),
     ) {
-        let job = &self.jobs[slot];
-        // If the lease has expired, the job is due at the deadline, or later ([`Job::due_again_at`]).
-        let (tree, time) = (job.node.tree, due.unwrap_or(self.due_after_lease(slot, at)));
-        let (is_moved, has_missed) = (due.is_some() || job.is_lease_expired(at), job.has_missed(at));
+        // This comes before `unlink_after_lease`, which clears the backoff and carries out the declaration.
+        let time = due.unwrap_or(self.due_after_lease(slot, at));
         self.unlink_after_lease(slot, at);
-        if has_missed {
+        // Until `link`, the node still has its old tree and time. If a lease has expired, these are the lease's.
+        let job = &self.jobs[slot];
+        let (tree, is_moved) = (job.node.tree, due.is_some() || job.is_lease_expired(at));
+        if job.has_missed(at) {
             self.assign_push_number(slot);
         }
         change(self, time);
@@ -326,9 +334,9 @@ impl Queue {
         self.link(slot, tree, time);
     }
 
-    /// Calls [`unlink_for_change`](Self::unlink_for_change). If a recurring job has no attempt left and its lease has
-    /// expired, also moves the job to its next due time (EVERY). ACK and NACK call only `unlink_for_change`, because
-    /// they end the attempt themselves.
+    /// Calls [`unlink_for_change`](Self::unlink_for_change). If the job's lease has expired, also carries out the
+    /// declaration that waits behind the job. If the job has missed its run, prepares the next one (EVERY). ACK and
+    /// NACK call only `unlink_for_change`, because they end the attempt themselves.
     fn unlink_after_lease(&mut self, slot: u32, at: Millis) {
         let (has_missed, is_over) = (self.jobs[slot].has_missed(at), self.jobs[slot].is_lease_expired(at));
         let due = self.due_after_lease(slot, at);

@@ -1,9 +1,9 @@
 //! A tree of jobs, ordered by time. Among all jobs up to a time, the tree also finds the one to serve first.
 //!
 //! The tree is weight-balanced (Nievergelt and Reingold 1973, with the parameters of Hirai and Yamamoto 2011). The key
-//! is `(time, priority, seq)`. The links are in the items. Each item stores *aggregates* of its subtree: the size, and
-//! the *best* item, which is the one to serve first. An item of [`due_entries`](super::due_entries) also stores the
-//! earliest deadline, or the latest end of a TTL, of its subtree.
+//! is `(time, priority, seq)`. The links are in the items. Each item stores *aggregates* of its subtree: the size, the
+//! *best* item, which is the one to serve first, and the *bounds*, which depend on the type. For example, an item of
+//! [`due_entries`](super::due_entries) stores the earliest deadline, or the latest end of a TTL, of its subtree.
 //!
 //! One walk down the tree splits the items with `time <= now` into O(log n) items and whole subtrees. Their aggregates
 //! give the number of all these items, and the best one. So no job has to move when it becomes due.
@@ -50,8 +50,7 @@ pub(super) trait Item: Sized + 'static {
         Self::SERVED
     }
 
-    /// Updates the aggregates of `root` from its children, except the size and the best item. Returns whether these
-    /// aggregates changed.
+    /// Updates the bounds of `root` from its children. Returns whether they changed.
     fn update_bounds(_items: &mut impl Items<Self>, _root: u32) -> bool {
         false
     }
@@ -123,7 +122,7 @@ pub(super) fn size<T: Item>(items: &impl Items<T>, root: u32) -> u32 {
 /// Returns the best item of a tree that stores the serving order, or `NIL` if the tree has no
 /// [candidate](JobNode::is_candidate).
 pub(super) fn best<T: Item>(items: &impl Items<T>, root: u32) -> u32 {
-    debug_assert!(root == NIL || items[root].is_served(), "nobody keeps it");
+    debug_assert!(root == NIL || items[root].is_served(), "the tree stores no serving order");
     if root == NIL { NIL } else { items[root].node().best }
 }
 
@@ -131,7 +130,7 @@ fn weight<T: Item>(items: &impl Items<T>, root: u32) -> u64 {
     u64::from(size(items, root)) + 1
 }
 
-/// Updates the aggregates of `root`, but not its size, from its children. Returns whether the ancestors need an update.
+/// Updates the aggregates of `root` from its children, except the size. Returns whether the ancestors need an update.
 fn update_best_and_bounds<T: Item>(items: &mut impl Items<T>, root: u32, order: ServingOrder) -> bool {
     if !T::SERVED || !items[root].is_served() {
         return T::update_bounds(items, root);
@@ -205,7 +204,7 @@ pub(super) fn remove<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, o
 
 /// Removes an item from the subtree of `root`. Returns the new root.
 fn remove_in<T: Item>(items: &mut impl Items<T>, root: u32, path: &mut Path) -> u32 {
-    debug_assert_ne!(root, NIL, "what is taken out is there");
+    debug_assert_ne!(root, NIL, "the item is in the tree");
     if root == NIL {
         return NIL;
     }
@@ -299,8 +298,8 @@ pub(super) fn rerank<T: Item>(items: &mut impl Items<T>, root: u32, order: Servi
     }
 }
 
-/// Updates the aggregates of `slot` and of its ancestors in the subtree `root`, after the item in `slot` changed.
-/// `wanted` is the item's order key, which did not change. Returns whether the aggregates of `root` changed. O(log n).
+/// Updates the bounds of `slot` and of its ancestors in the subtree `root`, after the item in `slot` changed. `wanted`
+/// is the item's order key, which did not change. Returns whether the bounds of `root` changed. O(log n).
 pub(super) fn update_path<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, wanted: OrderKey) -> bool {
     if root != slot {
         if root == NIL {

@@ -218,7 +218,7 @@ impl Queue {
             self.in_serving_order_behind(now, group, slot).ok_or(AfterError::TooFar)?
         } else {
             let JobNode { priority, seq, .. } = self.jobs[slot].node;
-            self.in_time_order(now, which, Some((self.due_of(slot, now), priority, seq)))
+            self.in_time_order(now, which, Some((self.jobs[slot].due(now), priority, seq)))
         };
         Ok(Box::new(slots.map(move |slot| self.view(now, &self.jobs[slot]))))
     }
@@ -252,7 +252,7 @@ impl Queue {
                 return slots.by_ref().take(MAX_PASSED).any(|other| other == slot).then(|| Box::new(slots) as Box<_>);
             }
         };
-        let node = JobNode { time: self.due_of(slot, now), ..self.jobs[slot].node.clone() };
+        let node = JobNode { time: self.jobs[slot].due(now), ..self.jobs[slot].node.clone() };
         let behind = Behind { rank: self.order().rank(&node), most: MAX_PASSED };
         let slots = ByRank::behind(self.ready_trees(roots), now, self.order(), Some(behind))?;
         Some(Box::new(slots))

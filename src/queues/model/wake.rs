@@ -94,7 +94,7 @@ impl Queue {
         let oldest = [TreeId::Dead, TreeId::ClaimedLast].into_iter().filter_map(|tree| self.first_time(None, tree));
         let ages = oldest.filter(|_| ttl > 0).map(|time| time.saturating_add(ttl));
         let cleared = self.next_log_upkeep(now);
-        let expired = self.first_expiry();
+        let expired = self.expiries.first().map(|&(expiry, _)| expiry);
         ages.chain(is_crowded.then_some(now))
             .chain(self.next_dead_letter(announced_until))
             .chain(cleared)

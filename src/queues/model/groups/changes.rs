@@ -1,7 +1,7 @@
 //! Changes of groups: jobs are added and removed, claims take units, settings change.
 
 use super::times::Times;
-use super::{CLEARED_AT_ONCE, CLEARED_PER_JOB, Group, Groups, SETTLED_AT_ONCE};
+use super::{CLEARED_AT_ONCE, Group, Groups, SETTLED_AT_ONCE};
 use crate::base::chunks::{Chunks, NIL};
 use crate::queues::model::items::Member;
 use crate::queues::model::job::Job;
@@ -208,8 +208,8 @@ impl Queue {
         groups.members[member].job = slot;
     }
 
-    /// Updates the times of a job's group ([`times_of`](Self::times_of)). Must be called after each change of the job.
-    /// O(log n).
+    /// Updates the times of the group of `member` ([`times_of`](Self::times_of)). `NIL` means the group without a name,
+    /// whose jobs are no members. Must be called after each change of a job. O(log n).
     pub(in crate::queues::model) fn update_group_times_of(&mut self, member: u32) {
         if let Some(groups) = &self.groups {
             let group = groups.group_of(member);
@@ -245,15 +245,9 @@ impl Queue {
         }
     }
 
-    /// Clears the [`RateLog`] of up to [`CLEARED_PER_JOB`] groups whose units are all available again. The queue calls
-    /// this function for each pushed or claimed job, to free memory.
-    pub(in crate::queues::model) fn clear_unit_logs(&mut self, at: Millis) {
-        self.clear_oldest_unit_logs(CLEARED_PER_JOB, at);
-    }
-
-    /// Clears the unit logs of up to `most` groups whose units are all available again at `at`. Returns the number of
-    /// cleared logs.
-    fn clear_oldest_unit_logs(&mut self, most: usize, at: Millis) -> usize {
+    /// Clears the unit logs ([`RateLog`]) of up to `most` groups whose units are all available again at `at`, to free
+    /// memory. Returns the number of cleared logs.
+    pub(in crate::queues::model) fn clear_unit_logs(&mut self, most: usize, at: Millis) -> usize {
         for cleared in 0..most {
             let Some(groups) = &mut self.groups else { return cleared };
             let Some(((back, _), &group)) = groups.with_units.first_key_value() else { return cleared };
@@ -272,8 +266,8 @@ impl Queue {
     /// After a change of GROUPRATE or a step back of the clock, a unit can stay taken for longer than one window. This
     /// function limits that time to one window, for the units of at most [`SETTLED_AT_ONCE`] groups.
     pub(in crate::queues::model) fn settle_groups(&mut self, at: Millis) -> usize {
-        let Some(rate) = self.settings.group_rate else { return self.clear_oldest_unit_logs(CLEARED_AT_ONCE, NEVER) };
-        let mut settled = self.clear_oldest_unit_logs(CLEARED_AT_ONCE, at);
+        let Some(rate) = self.settings.group_rate else { return self.clear_unit_logs(CLEARED_AT_ONCE, NEVER) };
+        let mut settled = self.clear_unit_logs(CLEARED_AT_ONCE, at);
         for _ in 0..SETTLED_AT_ONCE {
             let Some(groups) = &mut self.groups else { break };
             let Some(((back, _), &group)) = groups.with_units.last_key_value() else { break };

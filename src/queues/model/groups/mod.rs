@@ -85,7 +85,7 @@ const SETTLED_AT_ONCE: usize = 128;
 
 /// For each pushed or claimed job, [`Queue::clear_unit_logs`] clears the unit logs of at most this number of groups. A
 /// claim fills at most one log. So logs are cleared faster than claims fill them.
-const CLEARED_PER_JOB: usize = 2;
+pub(super) const CLEARED_PER_JOB: usize = 2;
 
 /// One claim, or one run of the upkeep, clears the unit logs ([`RateLog`]) of at most this number of groups.
 const CLEARED_AT_ONCE: usize = 64;

@@ -75,7 +75,7 @@ impl Groups {
     }
 
     /// Returns a time after `now` before which no claim gets a job of any group. Must be called only if no group is
-    /// open at `now`. For a group whose [`Times`] allow a claim at `now`, `next` returns the time.
+    /// open at `now`. For a group whose [`Times`] allow a claim at `now`, calls `next` for this time.
     pub(super) fn opens_after(&self, now: Millis, next: impl Fn(u32) -> Millis) -> Millis {
         self.opens_after_in(self.ring, now, &next)
     }

@@ -56,12 +56,6 @@ impl Queue {
         times.min().unwrap_or(NEVER)
     }
 
-    /// Returns the first time at which the group with these roots has a ready job, or [`NEVER`]. Returns 0 if the group
-    /// has a job in [`TreeId::Ready`].
-    fn ready_from(&self, roots: &Roots) -> Millis {
-        if roots[TreeId::Ready] == NIL { self.first_due(roots) } else { 0 }
-    }
-
     pub(super) fn times_of(&self, groups: &Groups, group: u32) -> Times {
         #[cfg(test)]
         WORKED_OUT.set(WORKED_OUT.get() + 1);
@@ -114,8 +108,8 @@ impl Queue {
         head.map(|(_, slot)| (&self.jobs[slot].node, slot))
     }
 
-    /// Whether a waiting job of an ORDERED group comes before recurring jobs that were pushed earlier: a worker has had
-    /// the job, and gave it back or lost its lease.
+    /// Whether a worker has had a waiting job, and returned it or lost its lease. In an ORDERED group, such a job comes
+    /// before recurring jobs that were pushed earlier.
     fn has_been_claimed(&self, slot: u32) -> bool {
         let job = &self.jobs[slot];
         job.attempts > 0 || job.token != 0 || job.extras().claimed != 0
@@ -175,7 +169,8 @@ impl Queue {
         let opens_with_ttl = |roots: &Roots, is_open: bool| if is_open { now } else { self.next_try(roots, now) };
         match &self.groups {
             None if self.roots.have_ttl() => opens_with_ttl(&self.roots, self.best_of(&self.roots, now) != NIL),
-            None => self.ready_from(&self.roots),
+            None if self.roots[TreeId::Ready] == NIL => self.first_due(&self.roots),
+            None => 0,
             Some(groups) if groups.opens_at() > now => groups.opens_at(),
             Some(groups) if self.turn(groups, now) != NIL => now,
             Some(groups) => groups.opens_after(now, |group| self.next_try(groups.roots_of(group, &self.roots), now)),

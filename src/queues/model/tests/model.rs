@@ -780,15 +780,14 @@ impl Model {
             }
             _ => {}
         }
-        let mut left = self.jobs.clone();
+        // The queue clears the logs first, while the group still has the old job.
+        self.clear_unit_logs(2, now);
         if let Some(i) = same {
-            left.remove(i);
             self.counters.replaced += 1;
             self.count_revoked(i, now);
             self.count_expired_lease(i, now);
+            self.jobs.remove(i);
         }
-        self.clear_unit_logs(2, now);
-        self.jobs = left;
         let held_until = same.and_then(|_| self.holds.get(push.group).copied());
         self.tidy();
         let id = match push.id {
