@@ -45,6 +45,7 @@ pub fn before_the_rewrite(c: &mut Client, clock: &Clock) {
     c.run_all(["ZRL.THROTTLE limit:throttle 5 1 1000000000 3", "SET limit:cell 4102444800000000000"]);
     jobs(c);
     changes(c, clock, "early");
+    declared_jobs(c, "early");
     groups(c);
     boards(c);
     c.run_all(["PEXPIREAT jobs 4102444800001", "PEXPIREAT board:last 4102444800002"]);
@@ -64,6 +65,7 @@ pub fn after_the_rewrite(c: &mut Client, clock: &Clock) {
     c.run("ZRL.THROTTLE limit:throttle 5 1 1000000000 1");
     jobs_again(c);
     changes(c, clock, "late");
+    declared_jobs(c, "late");
     groups_again(c);
     boards_again(c);
 }
@@ -214,6 +216,43 @@ fn changes(c: &mut Client, clock: &Clock, part: &str) {
     (0..2).for_each(|_| finish(c, "ZQ.ACK", &settled, ""));
     clock.step_wall(-7_200_000);
     c.script(&[(format!("ZQ.CLAIM 1 {settled} LEASE 1m"), "[]")]);
+}
+
+/// Declared jobs in every state, and progress, unless the server is of version 0.3.
+fn declared_jobs(c: &mut Client, part: &str) {
+    if c.try_run("ZQ.PROGRESS none x 1 half").is_err() {
+        return;
+    }
+    let queue = &format!("declared:{part}");
+    let declare = |c: &mut Client, id: &str, rest: &str| c.run(&format!("ZQ.PUSH {queue} {id} EVERY 4000w {rest}"));
+    let claim_with_progress = |c: &mut Client, lease: &str| {
+        let job = claim(c, queue, lease);
+        c.script(&[(format!("ZQ.PROGRESS {queue} {} {} half", job.id, job.token), "1")]);
+        job
+    };
+    declare(c, "old ID idle", &format!("AT {FAR}ms DECLARE"));
+    declare(c, "new ID idle", &format!("AT {FAR}ms PRIORITY 3 GROUP acme MAXATTEMPTS 5 TTL 9w DECLARE"));
+    // The declaration waits for the end of the claim, which has not come, or ends with an ACK, a retry or a dead letter.
+    for (id, end) in [
+        ("running", None),
+        ("done", Some(("ACK", ""))),
+        ("waits", Some(("NACK", "DELAY 4000w"))),
+        ("buried", Some(("NACK", "DEAD ERROR why"))),
+    ] {
+        declare(c, &format!("old ID {id}"), "DECLARE");
+        let Job { token, .. } = claim_with_progress(c, LEASE);
+        declare(c, &format!("new ID {id}"), "PRIORITY 1 GROUP acme TTL 9w DECLARE");
+        if let Some((command, options)) = end {
+            c.run(&format!("ZQ.{command} {queue} {id} {token} {options}"));
+        }
+    }
+    for (id, options) in [("failed", "DELAY 4000w ERROR why"), ("letter", "DEAD")] {
+        c.run(&format!("ZQ.PUSH {queue} x ID {id}"));
+        let Job { token, .. } = claim_with_progress(c, LEASE);
+        c.run(&format!("ZQ.NACK {queue} {id} {token} {options}"));
+    }
+    c.run(&format!("ZQ.PUSH {queue} x ID late"));
+    claim_with_progress(c, "LEASE 1m AS bob");
 }
 
 /// Queues whose groups have units in use, leases, holds and an order of turns.
