@@ -27,9 +27,10 @@ impl Dataset {
         let mut entries = BTreeMap::new();
         // Without a cluster, this command fails.
         let _ = client.try_run("READONLY");
+        client.run("SELECT 0");
         for database in 0..DATABASES {
             // A cluster may have only one database.
-            if client.try_run(&format!("SELECT {database}")).is_err() {
+            if database > 0 && client.try_run(&format!("SELECT {database}")).is_err() {
                 break;
             }
             let Value::Array(keys) = client.run("KEYS *") else { panic!("KEYS answers an array") };
@@ -59,6 +60,11 @@ impl Dataset {
 }
 
 impl Dataset {
+    /// Removes the keys that have expired at `now` (Unix ms).
+    pub fn forget_expired(&mut self, now: i64) {
+        self.0.retain(|_, entry| entry.expires_at.parse::<i64>().is_ok_and(|at| at < 0 || at > now));
+    }
+
     pub fn differences(&self, other: &Dataset) -> String {
         let keys: std::collections::BTreeSet<_> = self.0.keys().chain(other.0.keys()).collect();
         keys.into_iter()

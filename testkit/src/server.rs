@@ -145,17 +145,17 @@ impl Server {
         Self::builder().start()
     }
 
-    /// Starts a server that loads a copy of this server's AOF. The new server's sweeper is off. If this server is a
-    /// node of a cluster, the new server forms a cluster of its own.
+    /// Starts a server that loads a copy of this server's AOF. It is a replica without a master, so it changes nothing
+    /// by itself. If this server is a node of a cluster, the new server forms a cluster of its own, without a sweeper.
     pub fn reborn(&self) -> Server {
         let stays = |line: &&str| !line.starts_with("replicaof") && !line.starts_with("cluster-");
         let mut config: String = self.builder.config.lines().filter(stays).flat_map(|line| [line, "\n"]).collect();
         config.push_str("appendonly yes\n");
-        if self.builder.cluster {
+        config.push_str(match self.builder.cluster {
             // The node knows no other node, and takes over the slots of its keys.
-            config
-                .push_str("cluster-enabled yes\ncluster-require-full-coverage no\ncluster-allow-reads-when-down yes\n");
-        }
+            true => "cluster-enabled yes\ncluster-require-full-coverage no\ncluster-allow-reads-when-down yes\n",
+            false => "replicaof 127.0.0.1 1\n",
+        });
         if self.builder.module {
             config.push_str("zeitset.sweep no\n");
         }

@@ -14,15 +14,16 @@ pub fn effects(release: &Path) -> (u8, String) {
     let server = Server::builder().keeping_aof().clock(&clock).config("aof-use-rdb-preamble no").start();
     let mut c = server.client();
     clock.step_wall(EARLY - c.now());
+    let mut replay = redis::pipe();
+    replay.atomic();
     for command in ["base.aof", "tail.aof"].iter().flat_map(|file| commands(&read(&release.join(file)))) {
         if is_of_queue_or_board(&command) {
-            let mut words = redis::Cmd::new();
-            for word in &command {
-                words.arg(word);
-            }
-            c.call(&words);
+            command.iter().fold(replay.add_command(redis::Cmd::new()), |replay, word| replay.arg(word));
         }
     }
+    // The pause keeps the upkeep from writing effects of its own.
+    replay.cmd("CLIENT").arg("PAUSE").arg(1_000_000).arg("WRITE");
+    c.pipe(&replay);
     let mut written = commands(&read(&making::aof(&server, 'i')));
     c.rewrite_aof();
     // The server rewrites its keys in any order.
