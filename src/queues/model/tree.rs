@@ -1,9 +1,9 @@
 //! A tree of jobs, ordered by time. Among all jobs up to a time, the tree also finds the one to serve first.
 //!
 //! The tree is weight-balanced (Nievergelt and Reingold 1973, with the parameters of Hirai and Yamamoto 2011). The key
-//! is `(time, priority, seq)`. The links are in the items. Each item stores *aggregates* of its subtree: the size, and
-//! the *best* item, which is the one to serve first. An item of [`due_entries`](super::due_entries) also stores the
-//! earliest deadline, or the latest end of a TTL, of its subtree.
+//! is `(time, priority, seq)`. The links are in the items. Each item stores *aggregates* of its subtree: the size, the
+//! *best* item, which is the one to serve first, and the *bounds*, which depend on the type. For example, an item of
+//! [`due_entries`](super::due_entries) stores the earliest deadline, or the latest end of a TTL, of its subtree.
 //!
 //! One walk down the tree splits the items with `time <= now` into O(log n) items and whole subtrees. Their aggregates
 //! give the number of all these items, and the best one. So no job has to move when it becomes due.
@@ -51,9 +51,8 @@ pub(super) trait Item: Sized + 'static {
         Self::SERVED
     }
 
-    /// Updates the aggregates of `root` from its children, except the size and the best item. Returns whether these
-    /// aggregates changed.
-    fn gather(_items: &mut impl Items<Self>, _root: u32) -> bool {
+    /// Updates the bounds of `root` from its children. Returns whether they changed.
+    fn update_bounds(_items: &mut impl Items<Self>, _root: u32) -> bool {
         false
     }
 }
@@ -126,7 +125,7 @@ pub(super) fn size<T: Item>(items: &impl Items<T>, root: u32) -> u32 {
 /// Returns the best item of a tree that stores the serving order, or `NIL` if the tree has no
 /// [candidate](JobNode::is_candidate).
 pub(super) fn best<T: Item>(items: &impl Items<T>, root: u32) -> u32 {
-    debug_assert!(root == NIL || items[root].is_served(), "nobody keeps it");
+    debug_assert!(root == NIL || items[root].is_served(), "the tree stores no serving order");
     if root == NIL { NIL } else { items[root].node().best }
 }
 
@@ -134,10 +133,10 @@ fn weight<T: Item>(items: &impl Items<T>, root: u32) -> u64 {
     u64::from(size(items, root)) + 1
 }
 
-/// Updates the aggregates of `root`, but not its size, from its children. Returns whether the ancestors need an update.
-fn refresh<T: Item>(items: &mut impl Items<T>, root: u32, order: ServingOrder) -> bool {
+/// Updates the aggregates of `root` from its children, except the size. Returns whether the ancestors need an update.
+fn update_best_and_bounds<T: Item>(items: &mut impl Items<T>, root: u32, order: ServingOrder) -> bool {
     if !T::SERVED || !items[root].is_served() {
-        return T::gather(items, root);
+        return T::update_bounds(items, root);
     }
     let Links { left, right, .. } = links(items, root);
     let mut new = best(items, left);
@@ -148,43 +147,44 @@ fn refresh<T: Item>(items: &mut impl Items<T>, root: u32, order: ServingOrder) -
         }
     }
     let old = std::mem::replace(&mut items[root].node_mut().best, new);
-    T::gather(items, root) || new != old
+    T::update_bounds(items, root) || new != old
 }
 
-/// Updates the aggregates of `root` after an item was added to its subtree. Does the same as [`refresh`], at a lower
-/// cost. `candidate` is the item, or `NIL` if it is no candidate. Returns whether the ancestors need an update.
-fn entered<T: Item>(items: &mut impl Items<T>, root: u32, candidate: u32, order: ServingOrder) -> bool {
+/// Updates the aggregates of `root` after an item was added to its subtree. Does the same as
+/// [`update_best_and_bounds`], at a lower cost. `candidate` is the item, or `NIL` if it is no candidate. Returns
+/// whether the ancestors need an update.
+fn update_after_insert<T: Item>(items: &mut impl Items<T>, root: u32, candidate: u32, order: ServingOrder) -> bool {
     if !T::SERVED {
-        return T::gather(items, root);
+        return T::update_bounds(items, root);
     }
     let best = items[root].node().best;
     let is_better = items[root].is_served() && order.better(items, candidate, best) != best;
     if is_better {
         items[root].node_mut().best = candidate;
     }
-    T::gather(items, root) || is_better
+    T::update_bounds(items, root) || is_better
 }
 
 /// Inserts an item. Returns the new root. O(log n).
 pub(super) fn insert<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, order: ServingOrder) -> u32 {
     *links_mut(items, slot) = Links::ALONE;
-    refresh(items, slot, order);
+    update_best_and_bounds(items, slot, order);
     let candidate = if items[slot].node().is_candidate() { slot } else { NIL };
     let mut path = Path::new();
     descend(items, root, slot, &mut path);
-    climb(items, &path, slot, 1, order, |items, root| entered(items, root, candidate, order))
+    climb(items, &path, slot, 1, order, |items, root| update_after_insert(items, root, candidate, order))
 }
 
 /// Removes an item from the tree. Returns the new root. O(log n).
 pub(super) fn remove<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, order: ServingOrder) -> u32 {
-    debug_assert_eq!(find(items, root, items[slot].key()), slot, "what is taken out is there");
+    debug_assert_eq!(find(items, root, items[slot].key()), slot, "the item is in the tree");
     let mut path = Path::new();
     descend(items, root, slot, &mut path);
     let Links { left, right, .. } = links(items, slot);
     let joined = join(items, left, right, order);
     climb(items, &path, joined, u32::MAX, order, |items, root| {
         let was_best = T::SERVED && items[root].node().best == slot;
-        if was_best { refresh(items, root, order) } else { T::gather(items, root) }
+        if was_best { update_best_and_bounds(items, root, order) } else { T::update_bounds(items, root) }
     })
 }
 
@@ -246,15 +246,15 @@ fn join<T: Item>(items: &mut impl Items<T>, left: u32, right: u32, order: Servin
     };
     let links = links_mut(items, root);
     (links.left, links.right) = (left, right);
-    update(items, root, order);
+    update_all(items, root, order);
     balance(items, root, true, (weight(items, left), weight(items, right)), order)
 }
 
 /// Updates all aggregates of `root` from its children.
-fn update<T: Item>(items: &mut impl Items<T>, root: u32, order: ServingOrder) {
+fn update_all<T: Item>(items: &mut impl Items<T>, root: u32, order: ServingOrder) {
     let Links { left, right, .. } = links(items, root);
     links_mut(items, root).size = size(items, left) + size(items, right) + 1;
-    refresh(items, root, order);
+    update_best_and_bounds(items, root, order);
 }
 
 /// Balances a tree after one of its children gained or lost items. `is_left` says which child. `near` is the weight of
@@ -296,8 +296,8 @@ fn rotate<T: Item>(items: &mut impl Items<T>, root: u32, is_left: bool, order: S
     *links_mut(items, root).child(!is_left) = inner;
     // The subtree of `up` now has the same items as the subtree of `root` before.
     items[up].node_mut().best = items[root].node().best;
-    update(items, root, order);
-    T::gather(items, up);
+    update_all(items, root, order);
+    T::update_bounds(items, up);
     up
 }
 
@@ -307,17 +307,17 @@ pub(super) fn rerank<T: Item>(items: &mut impl Items<T>, root: u32, order: Servi
         let Links { left, right, .. } = links(items, root);
         rerank(items, left, order);
         rerank(items, right, order);
-        refresh(items, root, order);
+        update_best_and_bounds(items, root, order);
     }
 }
 
-/// Updates the aggregates of an item, and of the nodes above it, after the item changed. The item must be in the tree,
+/// Updates the bounds of an item, and of the nodes above it, after the item changed. The item must be in the tree,
 /// and its key must be the same as before. O(log n).
-pub(super) fn changed<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32) {
+pub(super) fn update_path<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32) {
     let mut path = Path::new();
     descend(items, root, slot, &mut path);
     let mut above = path.iter().rev();
-    let _ = T::gather(items, slot) && above.all(|&(root, _)| T::gather(items, root));
+    let _ = T::update_bounds(items, slot) && above.all(|&(root, _)| T::update_bounds(items, root));
 }
 
 /// Replaces all references to slot `from` with `to`, after the item has moved. Returns the new root. O(log n).
