@@ -11,13 +11,17 @@
 //! ends at the first higher hash. A shard grows by an eighth, so 3/4 to 7/8 of its slots are in use, and an entry takes
 //! about 10 bytes.
 //!
-//! [`Index::hash`] is keyed (SipHash with a random key for each table), so no client can choose colliding names. The
+//! [`Index::hash`] is keyed (SipHash with a random key for each process), so no client can choose colliding names. The
 //! tracker of expiring sets handles many keyspace events, and hashes the key of each. So it passes a faster hash with a
 //! random seed. Nothing that is stored, compared or replicated depends on a hash.
 
+use crate::base::relocate::Mover;
+use lazy_static::lazy_static;
 use std::hash::{BuildHasher, RandomState};
 
-use crate::base::relocate::Mover;
+lazy_static! {
+    static ref KEYS: RandomState = RandomState::new();
+}
 
 /// The average number of entries per shard at which a shard is split.
 #[cfg(not(test))]
@@ -133,10 +137,13 @@ pub struct Index {
     /// Empty while there are no entries.
     shards: Vec<Shard>,
     len: usize,
-    keys: RandomState,
 }
 
 impl Index {
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
     /// Returns the number of steps of [`relocate`](Self::relocate).
     pub fn relocations(&self) -> usize {
         self.shards.len()
@@ -147,8 +154,8 @@ impl Index {
     }
 
     /// Returns the lower 32 bits of the hash. With the ID, they fill a slot.
-    pub fn hash(&self, name: &[u8]) -> u32 {
-        self.keys.hash_one(name) as u32
+    pub fn hash(name: &[u8]) -> u32 {
+        KEYS.hash_one(name) as u32
     }
 
     /// Returns the shard of a hash, by linear hashing. With at least `2^k` and fewer than `2^(k+1)` shards, the
@@ -163,7 +170,7 @@ impl Index {
 
     /// Returns the number of the entry with this hash for which `is` returns true. O(1).
     pub fn find(&self, hash: u32, is: impl FnMut(u32) -> bool) -> Option<u32> {
-        if self.len == 0 {
+        if self.is_empty() {
             return None;
         }
         let shard = &self.shards[self.shard(hash)];
@@ -189,7 +196,7 @@ impl Index {
     }
 
     pub fn remove(&mut self, hash: u32, id: u32) {
-        if self.len == 0 {
+        if self.is_empty() {
             return;
         }
         let at = self.shard(hash);
@@ -206,8 +213,11 @@ impl Index {
         }
     }
 
-    /// Replaces the number `from` of an entry with `to`. O(1).
+    /// Replaces the number `from` of an entry with `to`. Does nothing if there is no such entry. O(1).
     pub fn renumber(&mut self, hash: u32, from: u32, to: u32) {
+        if self.is_empty() {
+            return;
+        }
         let at = self.shard(hash);
         let shard = &mut self.shards[at];
         if let Some(at) = shard.find(hash, |id| id == from) {

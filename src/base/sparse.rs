@@ -1,9 +1,14 @@
 //! A value that most owners leave at its default. It takes memory only after it was changed.
 
+use std::collections::BTreeSet;
 use std::ops::{Deref, DerefMut};
 
 pub trait Off: 'static {
     const OFF: &'static Self;
+}
+
+impl<T: 'static> Off for BTreeSet<T> {
+    const OFF: &'static Self = &BTreeSet::new();
 }
 
 /// Without a box, the value is [`Off::OFF`].

@@ -89,13 +89,9 @@ impl Names {
         self.pages.len().saturating_add(more) <= MAX_PAGES
     }
 
-    pub(super) fn hash(&self, name: &[u8]) -> u32 {
-        self.index.hash(name)
-    }
-
     /// Returns a name's hash, and its ID if the name is stored. O(1).
     pub(super) fn find(&self, name: &[u8]) -> (u32, Option<u32>) {
-        let hash = self.hash(name);
+        let hash = Index::hash(name);
         (hash, self.index.find(hash, |id| self.name(id) == name))
     }
 
@@ -131,7 +127,7 @@ impl Names {
     /// the last one. O(1).
     #[must_use]
     pub(super) fn remove(&mut self, id: u32) -> Option<u32> {
-        self.index.remove(self.hash(self.name(id)), id);
+        self.index.remove(Index::hash(self.name(id)), id);
         let (page_id, slot) = split(id);
         let (stride, length) = (self.pages[page_id].stride(), self.pages[page_id].length);
         let of_length = self.last_of(length).ok()?;
@@ -159,7 +155,7 @@ impl Names {
         if moved == id {
             return None;
         }
-        self.index.renumber(self.hash(self.name(id)), moved, id);
+        self.index.renumber(Index::hash(self.name(id)), moved, id);
         Some(moved)
     }
 

@@ -15,6 +15,7 @@ use super::schema::{Schema, Ties};
 use super::tree::Position;
 use super::value::Value;
 use super::{Board, BoardError, MAX_MEMBERS};
+use crate::base::index::Index;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Assignment<'a> {
@@ -161,7 +162,7 @@ impl Board {
     pub(super) fn in_order<'a>(schema: Schema, members: impl Iterator<Item = (&'a [u64], &'a [u8])>) -> Board {
         let mut board = Board::new(schema);
         for (words, name) in members {
-            board.append(board.names.hash(name), words, name);
+            board.append(Index::hash(name), words, name);
         }
         board.tree.build_levels();
         board

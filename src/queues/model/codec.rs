@@ -56,7 +56,7 @@ impl Queue {
         for number in [self.last_token, self.last_id.ms, self.last_id.seq, self.next_seq] {
             to.number(number);
         }
-        write_fields(Counters::FIELDS, &self.counters, to);
+        write_fields(Counters::FIELDS, &self.totals().counters, to);
         write_units(self.rate_log.entries(), to);
         let mut groups = HashMap::new();
         to.number(self.turns().count() as u64);

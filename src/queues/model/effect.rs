@@ -219,7 +219,9 @@ impl Queue {
 
     pub(super) fn set_totals(&mut self, totals: Totals) {
         let Totals { last_token, last_id, next_seq, counters } = totals;
-        (self.last_token, self.last_id, self.next_seq, self.counters) = (last_token, last_id, next_seq, counters);
+        (self.last_token, self.last_id, self.next_seq) = (last_token, last_id, next_seq);
+        (self.pushed, self.claimed, self.acked) = (counters.pushed, counters.claimed, counters.acked);
+        self.rare_counters = Counters { pushed: 0, claimed: 0, acked: 0, ..counters }.into();
     }
 
     /// Applies a change of a job for a command. Returns the effect, or `None` if [`change_job`](Self::change_job)

@@ -76,7 +76,8 @@ impl Queue {
     /// ([`super::followers`]) changes.
     pub(super) fn unlink_expiry(&mut self, slot: u32) {
         if !self.expiries.is_empty() {
-            self.expiries.remove(&(self.expiry(slot), slot));
+            let expiry = self.expiry(slot);
+            self.expiries.remove(&(expiry, slot));
         }
     }
 

@@ -10,10 +10,22 @@ use super::node::{HAS_TTL, JobNode, State, TreeId};
 use super::tree::Item;
 use super::{ALLOCATION, Millis};
 use crate::base::chunks::NIL;
+use smallvec::SmallVec;
+use std::ops::Range;
 
 /// A flag in the last byte of [`JobNode::high`]: the job has a group. Times do not use this bit.
 const GROUPED: u8 = 0x40;
-const FLAGS: u8 = GROUPED | HAS_TTL;
+/// A flag in the last byte of [`JobNode::high`]: the job has a recurrence (EVERY).
+const RECURRING: u8 = 0x80;
+const FLAGS: u8 = GROUPED | HAS_TTL | RECURRING;
+
+/// The parts of [`Job::body`] before the ID: the flag that says whether the job has the part, and the length of the part.
+const PARTS: [(u8, usize); 3] = [(GROUPED, 4), (HAS_TTL, 16), (RECURRING, 16)];
+
+/// Returns two times as a part of [`Job::body`].
+fn part_of(times: Option<[Millis; 2]>) -> SmallVec<[u8; 16]> {
+    times.into_iter().flatten().flat_map(Millis::to_le_bytes).collect()
+}
 
 /// Whether an attempt counts when a NACK ends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +41,8 @@ pub enum Attempt {
 #[derive(Clone, Debug)]
 pub(super) struct Job {
     pub node: JobNode,
-    /// The ID, followed by the payload. If the job has a group, the number [`Job::member`] is before the ID.
+    /// The ID, followed by the payload. Before the ID are the [`PARTS`] that the job has: the number [`Job::member`], the
+    /// TTL, and the recurrence.
     pub body: Box<[u8]>,
     pub id_len: u32,
     /// The lower bits of [`Job::created`].
@@ -46,10 +59,6 @@ pub(super) struct Job {
 /// The parts that most jobs do not have.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rare {
-    /// If the job has no EVERY, the period is 0.
-    pub recurrence: Recurrence,
-    /// If the job has no TTL, `ttl` and `expires` are 0.
-    pub ttl: Ttl,
     /// How long the job waits after its lease expires: BACKOFF with JITTER, as it was at the claim. 0 if the job is not
     /// claimed.
     pub backoff: Millis,
@@ -59,9 +68,7 @@ pub(super) struct Rare {
 
 impl Rare {
     pub fn is_nothing(&self) -> bool {
-        (self.recurrence, self.ttl, self.backoff) == Default::default()
-            && self.extras.extras().is_nothing()
-            && self.behind.is_none()
+        self.backoff == 0 && self.extras.extras().is_nothing() && self.behind.is_none()
     }
 
     fn owned_bytes(&self) -> usize {
@@ -98,23 +105,49 @@ impl Job {
         self.node.high[2] & flag != 0
     }
 
+    /// Returns the place of an optional part in [`body`](Job::body). The place is empty if the job does not have the part.
+    fn part(&self, flag: u8) -> Range<usize> {
+        let mut part = 0..0;
+        for (of, len) in PARTS {
+            part = part.end..part.end + if self.is(of) { len } else { 0 };
+            if of == flag {
+                break;
+            }
+        }
+        part
+    }
+
+    /// Changes an optional part of [`body`](Job::body), or removes it if `part` is empty.
+    fn set_part(&mut self, flag: u8, part: &[u8]) {
+        let Range { start, end } = self.part(flag);
+        if part.len() == end - start {
+            self.body[start..end].copy_from_slice(part);
+        } else {
+            self.body = [&self.body[..start], part, &self.body[end..]].concat().into_boxed_slice();
+            self.set_flag(flag, !part.is_empty());
+        }
+    }
+
+    fn pair(&self, flag: u8) -> Option<[Millis; 2]> {
+        let (pair, _) = self.body[self.part(flag)].as_chunks();
+        Some([*pair.first()?, *pair.get(1)?].map(Millis::from_le_bytes))
+    }
+
     /// Returns the number of bytes before the ID in [`body`](Job::body).
     fn prefix(&self) -> usize {
-        if self.is(GROUPED) { size_of::<u32>() } else { 0 }
+        self.part(RECURRING).end
     }
 
     /// Returns the number of the job's [`Member`](super::items::Member). `NIL` if the job has no group, or is not yet
     /// in its group.
     pub fn member(&self) -> u32 {
-        match self.body.first_chunk() {
-            Some(&number) if self.is(GROUPED) => u32::from_le_bytes(number),
-            _ => NIL,
-        }
+        self.body[self.part(GROUPED)].first_chunk().map_or(NIL, |&number| u32::from_le_bytes(number))
     }
 
     pub fn set_member(&mut self, member: u32) {
-        let len = self.prefix();
-        self.body[..len].copy_from_slice(&member.to_le_bytes()[..len]);
+        if self.is(GROUPED) {
+            self.set_part(GROUPED, &member.to_le_bytes());
+        }
     }
 
     /// Returns a job with this data, except its `extras`. The job is not yet in a tree, in its group or in the index.
@@ -132,13 +165,14 @@ impl Job {
             max_attempts: data.max_attempts,
         };
         job.set_flag(GROUPED, is_grouped);
-        if data.recurrence.is_some() || data.ttl.is_some() || data.backoff.is_some() {
-            job.change_rare(|rare| {
-                rare.recurrence = data.recurrence.unwrap_or_default();
-                rare.ttl = data.ttl.unwrap_or_default();
-                rare.backoff = data.backoff.unwrap_or(0);
-            });
-            job.set_flag(HAS_TTL, data.ttl.is_some());
+        if data.ttl.is_some() {
+            job.set_ttl(data.ttl);
+        }
+        if let Some(recurrence) = data.recurrence {
+            job.set_recurrence(recurrence);
+        }
+        if let Some(backoff) = data.backoff {
+            job.set_backoff(backoff);
         }
         job.set_created(data.created);
         job
@@ -152,9 +186,8 @@ impl Job {
     /// Makes room for the number of the job's [`Member`](super::items::Member), or removes it. The job must be in no
     /// group.
     pub fn set_grouped(&mut self, is_grouped: bool) {
-        let member = if is_grouped { &NIL.to_le_bytes()[..] } else { &[] };
-        self.body = [member, &self.body[self.prefix()..]].concat().into_boxed_slice();
-        self.set_flag(GROUPED, is_grouped);
+        let member = NIL.to_le_bytes();
+        self.set_part(GROUPED, if is_grouped { &member } else { &[] });
     }
 
     /// Returns the bytes that the job owns. They do not include the overhead of the allocation for [`body`](Job::body).
@@ -163,11 +196,11 @@ impl Job {
     }
 
     pub fn recurrence(&self) -> Option<Recurrence> {
-        Some(self.rare.as_ref()?.recurrence).filter(|recurrence| recurrence.period > 0)
+        self.pair(RECURRING).map(|[period, anchor]| Recurrence { period, anchor })
     }
 
     pub fn ttl(&self) -> Option<Ttl> {
-        Some(self.rare.as_ref()?.ttl).filter(|ttl| ttl.ttl > 0)
+        self.pair(HAS_TTL).map(|[ttl, expires]| Ttl { ttl, expires })
     }
 
     pub fn change_rare<R>(&mut self, change: impl FnOnce(&mut Rare) -> R) -> R {
@@ -202,7 +235,7 @@ impl Job {
     }
 
     pub fn set_recurrence(&mut self, recurrence: Recurrence) {
-        self.change_rare(|rare| rare.recurrence = recurrence);
+        self.set_part(RECURRING, &part_of(Some([recurrence.period, recurrence.anchor])));
     }
 
     pub fn set_backoff(&mut self, backoff: Millis) {
@@ -210,15 +243,12 @@ impl Job {
     }
 
     pub fn set_ttl(&mut self, ttl: Option<Ttl>) {
-        self.change_rare(|rare| rare.ttl = ttl.unwrap_or_default());
-        self.set_flag(HAS_TTL, ttl.is_some());
+        self.set_part(HAS_TTL, &part_of(ttl.map(|it| [it.ttl, it.expires])));
     }
 
     /// Restarts the TTL at `due`. Does nothing if the job has no TTL.
     pub fn count_ttl_from(&mut self, due: Millis) {
-        if let (Some(ttl), Some(rare)) = (self.ttl(), &mut self.rare) {
-            rare.ttl = Ttl::from(due, ttl.ttl);
-        }
+        self.set_ttl(self.ttl().map(|it| Ttl::from(due, it.ttl)));
     }
 
     /// Returns the time at which the job's TTL ends. A recurring job that [has missed](Job::has_missed) a run gets a

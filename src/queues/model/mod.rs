@@ -77,7 +77,8 @@
 //! | for | bytes |
 //! |---|---|
 //! | each job | a slot of 88, 10 in the index, and one allocation for ID and payload |
-//! | EVERY, a TTL, a claim with BACKOFF, a failure, a worker's name, or PROGRESS | 88 in a second allocation, and the texts |
+//! | EVERY, or a TTL | 16 with ID and payload |
+//! | a claim with BACKOFF, a failure, a worker's name, or PROGRESS | 56 in a second allocation, and the texts |
 //! | a TTL | 24 in the set of jobs that expire, 64 in a tree of jobs with a TTL |
 //! | a claimed job in `ClaimedBackoff` or `ClaimedRecurring` | 64, with a group 128 |
 //!
@@ -159,14 +160,19 @@ const MAX_COUNT: u64 = 1 << 62;
 pub struct Queue {
     jobs: Chunks<Job>,
     /// Each entry is the time at which the upkeep must act on a job, and the slot of this job ([`expiry`]).
-    expiries: BTreeSet<(Millis, u32)>,
+    expiries: Sparse<BTreeSet<(Millis, u32)>>,
+    /// The jobs by ID. Empty while the queue has few jobs ([`place`]).
     index: Index,
     /// The trees of the jobs without a group.
     roots: Roots,
     due_entries: Sparse<Chunks<DueEntry>>,
     settings: Sparse<Settings>,
     rate_log: Sparse<RateLog>,
-    counters: Counters,
+    /// The three counters that almost every job increases. They are 0 in `rare_counters`, which has the others.
+    pushed: u64,
+    claimed: u64,
+    acked: u64,
+    rare_counters: Sparse<Counters>,
     last_token: u64,
     last_id: AutoId,
     next_seq: u64,
@@ -174,7 +180,7 @@ pub struct Queue {
     owned_bytes: usize,
     /// The number of jobs behind which a push with AGAIN waits. MAXLEN counts these pushes.
     followers: u32,
-    priorities: Priorities,
+    priorities: Sparse<Priorities>,
     /// `None` if no job has a group, no group is held, and GROUPCONCURRENCY, GROUPRATE and ORDERED are off.
     groups: Option<Box<Groups>>,
 }
@@ -213,7 +219,9 @@ impl Queue {
     }
 
     pub fn totals(&self) -> Totals {
-        Totals { last_token: self.last_token, last_id: self.last_id, next_seq: self.next_seq, counters: self.counters }
+        let &Queue { last_token, last_id, next_seq, pushed, claimed, acked, .. } = self;
+        let counters = Counters { pushed, claimed, acked, ..*self.rare_counters };
+        Totals { last_token, last_id, next_seq, counters }
     }
 
     /// Estimates the memory in bytes, including the overhead of the allocator. O(1).
@@ -229,6 +237,9 @@ impl Queue {
             + self.due_entries.boxed_bytes()
             + self.settings.boxed_bytes()
             + self.rate_log.boxed_bytes()
+            + self.rare_counters.boxed_bytes()
+            + self.priorities.boxed_bytes()
+            + self.expiries.boxed_bytes()
             + self.owned_bytes
             + self.len() * ALLOCATION
             + tree::<(Millis, u32)>(self.expiries.len())

@@ -8,14 +8,22 @@ use super::node::{Roots, TreeId};
 use super::tree::{self, ServingOrder};
 use super::{Millis, Queue};
 use crate::base::chunks::Chunks;
+use crate::base::index::Index;
+
+/// A queue begins to use its index when it has more jobs, and stops when it has half as many. Without the index, a
+/// search reads all jobs. Many applications have a queue for each user, with few jobs.
+const FEW: u32 = 8;
 
 impl Queue {
     pub(super) fn slot_of(&self, id: &[u8]) -> Option<u32> {
-        self.index.find(self.index.hash(id), |slot| self.jobs[slot].id() == id)
+        if self.index.is_empty() {
+            return (0..self.len() as u32).find(|&slot| self.jobs[slot].id() == id);
+        }
+        self.index.find(Index::hash(id), |slot| self.jobs[slot].id() == id)
     }
 
     fn hash_of(&self, slot: u32) -> u32 {
-        self.index.hash(self.jobs[slot].id())
+        Index::hash(self.jobs[slot].id())
     }
 
     /// Adds a job. Its ID and its push number must be new.
@@ -23,7 +31,10 @@ impl Queue {
         self.owned_bytes += job.owned_bytes();
         let time = job.node.time;
         let slot = self.jobs.push(job);
-        self.index.insert(self.hash_of(slot), slot);
+        if !self.index.is_empty() || slot >= FEW {
+            let first = if self.index.is_empty() { 0 } else { slot };
+            (first..=slot).for_each(|slot| self.index.insert(self.hash_of(slot), slot));
+        }
         self.join_group(slot, group);
         // The times of an ORDERED group, which `link` updates, depend on the extras.
         if !extras.is_nothing() {
@@ -39,6 +50,9 @@ impl Queue {
         self.followers -= u32::from(self.has_follower(slot));
         self.owned_bytes -= self.jobs[slot].owned_bytes();
         self.leave_group(slot);
+        if self.len() as u32 <= FEW / 2 {
+            self.index = Index::default();
+        }
         self.index.remove(self.hash_of(slot), slot);
         if let Some(from) = self.jobs.remove(slot) {
             self.index.renumber(self.hash_of(slot), from, slot);
@@ -53,7 +67,9 @@ impl Queue {
     pub(super) fn link(&mut self, slot: u32, tree: TreeId, time: Millis) {
         let node = &mut self.jobs[slot].node;
         (node.tree, node.time) = (tree, time);
-        self.priorities.add(node.priority);
+        if node.priority != 0 {
+            self.priorities.add(node.priority);
+        }
         self.change_tree(slot, |jobs, root, order| tree::insert(jobs, root, slot, order));
         self.link_member(slot);
         self.link_due_entry(slot);
@@ -66,13 +82,16 @@ impl Queue {
         self.unlink_expiry(slot);
         self.change_tree(slot, |jobs, root, order| tree::remove(jobs, root, slot, order));
         self.unlink_member(slot);
-        self.priorities.remove(self.jobs[slot].node.priority);
+        let priority = self.jobs[slot].node.priority;
+        if priority != 0 {
+            self.priorities.remove(priority);
+        }
     }
 
     /// Changes the tree of a job. `change` gets the root of the tree and returns the new root.
     fn change_tree(&mut self, slot: u32, change: impl FnOnce(&mut Chunks<Job>, u32, ServingOrder) -> u32) {
         let order = self.order();
-        let order = ServingOrder { by_key: !order.by_push && self.priorities.are_one(), ..order };
+        let order = ServingOrder { by_key: !order.by_push && self.priorities.are_one(self.len()), ..order };
         let job = &self.jobs[slot];
         let root = root_mut(&mut self.roots, self.groups.as_deref_mut(), Some(job.member()), job.node.tree);
         *root = change(&mut self.jobs, *root, order);

@@ -1,23 +1,27 @@
-//! The number of jobs of each priority, for up to eight priorities. If all jobs have the same priority, their due times
-//! determine the serving order.
+//! The number of jobs of each priority except 0, for up to eight priorities. If all jobs have the same priority, their
+//! due times determine the serving order.
+
+use crate::base::sparse::Off;
 
 const MAX_PRIORITIES: usize = 8;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Priorities {
     counts: Vec<(i32, u32)>,
-    /// The number of jobs whose priority is not in `counts`. While `others` is not 0, `counts` gets no new priority.
+    /// The number of jobs whose priority is neither 0 nor in `counts`. While `others` is not 0, `counts` gets no new
+    /// priority.
     others: u32,
+}
+
+impl Off for Priorities {
+    const OFF: &'static Priorities = &Priorities { counts: Vec::new(), others: 0 };
 }
 
 impl Priorities {
     pub fn add(&mut self, priority: i32) {
         match self.position(priority) {
             Some(at) => self.counts[at].1 += 1,
-            None if self.others == 0 && self.counts.len() < MAX_PRIORITIES => {
-                self.counts.reserve_exact(1); // a push would reserve four
-                self.counts.push((priority, 1));
-            }
+            None if self.others == 0 && self.counts.len() < MAX_PRIORITIES => self.counts.push((priority, 1)),
             None => self.others += 1,
         }
     }
@@ -30,10 +34,10 @@ impl Priorities {
         }
     }
 
-    /// Whether all jobs have the same priority. If the queue had more than eight priorities before, the result may be
-    /// false although all jobs now have the same priority.
-    pub fn are_one(&self) -> bool {
-        self.counts.len() <= 1 && self.others == 0
+    /// Whether all of `jobs` jobs have the same priority. If the queue had more than eight priorities before, the result
+    /// may be false although all jobs now have the same priority.
+    pub fn are_one(&self, jobs: usize) -> bool {
+        self.others == 0 && (self.counts.is_empty() || self.counts.len() == 1 && self.counts[0].1 as usize == jobs)
     }
 
     fn position(&self, priority: i32) -> Option<usize> {
@@ -42,6 +46,7 @@ impl Priorities {
 
     #[cfg(test)]
     pub fn check(&self, all: impl Iterator<Item = i32> + Clone) {
+        let all = all.filter(|&priority| priority != 0);
         assert!(
             self.counts
                 .iter()

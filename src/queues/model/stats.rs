@@ -4,6 +4,7 @@ use super::field::Field;
 use super::node::{State, TreeId};
 use super::query::Part;
 use super::{MAX_COUNT, MAX_NOW, Millis, NEVER, Queue};
+use crate::base::sparse::Off;
 
 /// The counters of a queue since its creation. They are the same on master and replica.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,28 +40,33 @@ pub struct Counters {
 
 macro_rules! counters {
     ($($field:ident $name:literal)*) => {
-        &[$(Field::plain($name, MAX_COUNT, |counters| counters.$field, |counters, count| counters.$field = count)),*]
+        impl Counters {
+            pub const FIELDS: &[Field<Counters>] =
+                &[$(Field::plain($name, MAX_COUNT, |counters| counters.$field, |counters, count| counters.$field = count)),*];
+        }
+
+        impl Off for Counters {
+            const OFF: &'static Counters = &Counters { $($field: 0),* };
+        }
     };
 }
 
-impl Counters {
-    pub const FIELDS: &[Field<Counters>] = counters! {
-        pushed "pushed"
-        claimed "claimed_total"
-        acked "acked"
-        nacked "nacked"
-        cancelled "cancelled"
-        redriven "redriven"
-        expired_leases "expired_leases"
-        replaced "replaced"
-        recurred "recurred"
-        missed "missed"
-        cleaned "cleaned"
-        dropped "dropped"
-        revoked "revoked"
-        late "late"
-        expired "expired"
-    };
+counters! {
+    pushed "pushed"
+    claimed "claimed_total"
+    acked "acked"
+    nacked "nacked"
+    cancelled "cancelled"
+    redriven "redriven"
+    expired_leases "expired_leases"
+    replaced "replaced"
+    recurred "recurred"
+    missed "missed"
+    cleaned "cleaned"
+    dropped "dropped"
+    revoked "revoked"
+    late "late"
+    expired "expired"
 }
 
 /// The length of [`Queue::stored_states`].
@@ -83,7 +89,7 @@ pub struct Stats {
 impl Queue {
     pub fn stats(&self, now: Millis) -> Stats {
         let now = now.min(MAX_NOW);
-        let mut totals = self.counters;
+        let mut totals = self.totals().counters;
         let expired = |trees| self.count_in_trees(None, trees, Part::Until, now);
         totals.expired_leases = totals.expired_leases.saturating_add(expired(&TreeId::OF_LEASES));
         totals.missed = totals.missed.saturating_add(expired(&[TreeId::ClaimedRecurring]));
@@ -93,7 +99,7 @@ impl Queue {
 
     /// Returns the counter `expired_leases`, without the expired leases that [`stats`](Self::stats) adds.
     pub fn expired_leases(&self) -> u64 {
-        self.counters.expired_leases
+        self.rare_counters.expired_leases
     }
 
     /// Returns the number of jobs in each stored state: ready, delayed, claimed, claimed for the last attempt

@@ -13,7 +13,7 @@ use super::effect::JobChange;
 use super::groups::CLEARED_PER_JOB;
 use super::ids::AutoId;
 use super::job::{Attempt, Job};
-use super::job_data::{Extras, MAX_ERROR, MAX_PROGRESS, MAX_WORKER, NewJob, Ttl};
+use super::job_data::{Extras, MAX_ERROR, MAX_PROGRESS, MAX_WORKER, NewJob, Recurrence, Ttl};
 use super::node::{State, TreeId};
 use super::{MAX_COUNT, MAX_TIME, Millis, Queue};
 
@@ -51,7 +51,7 @@ impl Queue {
             _ => {}
         }
         if let Some(old) = same {
-            increment(&mut self.counters.replaced);
+            increment(&mut self.rare_counters.replaced);
             self.count_revoked(old, at);
         }
         if let Some(auto) = auto {
@@ -72,7 +72,7 @@ impl Queue {
         }
         let job = Job::of(&new.job_data(at, self.next_seq));
         self.next_seq += 1;
-        increment(&mut self.counters.pushed);
+        increment(&mut self.pushed);
         let tree = job.due_tree(job.node.time, at);
         self.update_idle_rate(new.group, at);
         self.insert(job, new.group, tree, Extras::default());
@@ -94,8 +94,8 @@ impl Queue {
 
     /// Counts a push with AGAIN that adds no job: it replaces the payload of a job, or another push.
     pub(super) fn count_replaced_push(&mut self) {
-        increment(&mut self.counters.pushed);
-        increment(&mut self.counters.replaced);
+        increment(&mut self.pushed);
+        increment(&mut self.rare_counters.replaced);
     }
 
     /// Applies a change of a job. Returns false, and does nothing, if the job's state does not allow the change, or if
@@ -115,7 +115,7 @@ impl Queue {
                 self.start_lease(slot, at, token, deadline, worker);
             }
             JobChange::Ack { next_due } if has_token && next_due.is_none_or(is_time) => {
-                increment(&mut self.counters.acked);
+                increment(&mut self.acked);
                 self.count_if_late(slot, at);
                 match next_due {
                     None => self.remove_or_replace(slot, at),
@@ -131,7 +131,7 @@ impl Queue {
                     && next_due.is_some() == job.recurrence().is_some()
                     && next_due.is_none_or(is_time) =>
             {
-                increment(&mut self.counters.expired);
+                increment(&mut self.rare_counters.expired);
                 match next_due {
                     None => self.remove_or_replace(slot, at),
                     Some(due) => {
@@ -149,7 +149,7 @@ impl Queue {
                 if attempt == Attempt::Last {
                     // If the lease of the last attempt had expired, `begin_nack` has counted the missed run.
                     if !has_missed {
-                        increment(&mut self.counters.missed);
+                        increment(&mut self.rare_counters.missed);
                     }
                     self.prepare_occurrence(slot, at, due);
                     self.assign_push_number(slot);
@@ -167,7 +167,7 @@ impl Queue {
                 }
             }
             JobChange::Follow if state == State::Dead && self.has_push_behind(slot) => {
-                increment(&mut self.counters.replaced);
+                increment(&mut self.rare_counters.replaced);
                 self.remove_or_replace(slot, at);
             }
             JobChange::Follow if is_waiting && self.has_declaration(slot) => {
@@ -185,7 +185,7 @@ impl Queue {
                 self.reschedule_job(slot, at, due, priority);
             }
             JobChange::Revive if state == State::Dead => {
-                increment(&mut self.counters.redriven);
+                increment(&mut self.rare_counters.redriven);
                 self.unlink_for_change(slot, at);
                 self.jobs[slot].attempts = 0;
                 self.jobs[slot].count_ttl_from(at);
@@ -195,7 +195,7 @@ impl Queue {
                 self.make_due(slot, at, at);
             }
             JobChange::Cancel => {
-                increment(&mut self.counters.cancelled);
+                increment(&mut self.rare_counters.cancelled);
                 self.count_revoked(slot, at);
                 if self.has_declaration(slot) {
                     self.take_behind(slot);
@@ -203,11 +203,11 @@ impl Queue {
                 self.remove_or_replace(slot, at);
             }
             JobChange::Clean if state != State::Claimed => {
-                increment(&mut self.counters.cleaned);
+                increment(&mut self.rare_counters.cleaned);
                 self.remove_or_replace(slot, at);
             }
             JobChange::Drop if state == State::Dead => {
-                increment(&mut self.counters.dropped);
+                increment(&mut self.rare_counters.dropped);
                 self.remove_or_replace(slot, at);
             }
             _ => return false,
@@ -220,7 +220,7 @@ impl Queue {
         self.clear_unit_logs(CLEARED_PER_JOB, at);
         self.serve_group(slot, at);
         self.last_token = token;
-        increment(&mut self.counters.claimed);
+        increment(&mut self.claimed);
         if let Some(rate) = self.settings.rate {
             self.rate_log.take(rate, at);
         }
@@ -245,7 +245,7 @@ impl Queue {
 
     /// Does the part of a NACK that does not depend on the new state of the job.
     fn begin_nack(&mut self, slot: u32, at: Millis, is_free: bool, error: &[u8]) {
-        increment(&mut self.counters.nacked);
+        increment(&mut self.rare_counters.nacked);
         self.count_if_late(slot, at);
         self.unlink_for_change(slot, at);
         if is_free {
@@ -278,7 +278,7 @@ impl Queue {
     /// After an ACK or the end of the TTL, makes a recurring job wait for its next occurrence. The job must be in no
     /// tree.
     fn wait_for_occurrence(&mut self, slot: u32, at: Millis, due: Millis) {
-        increment(&mut self.counters.recurred);
+        increment(&mut self.rare_counters.recurred);
         self.set_waiting_since(slot, at);
         self.prepare_occurrence(slot, at, due);
         self.assign_push_number(slot);
@@ -408,8 +408,8 @@ impl Queue {
 
     pub(super) fn count_from(&mut self, slot: u32, due: Millis) {
         let job = &mut self.jobs[slot];
-        if let (true, Some(rare)) = (job.recurrence().is_some(), &mut job.rare) {
-            rare.recurrence.anchor = due;
+        if let Some(recurrence) = job.recurrence() {
+            job.set_recurrence(Recurrence { anchor: due, ..recurrence });
         }
         job.count_ttl_from(due);
     }
@@ -426,10 +426,10 @@ impl Queue {
         let job = &self.jobs[slot];
         let (has_lapsed, has_missed) = (job.is_lease_expired(at), job.has_missed(at));
         if has_lapsed {
-            increment(&mut self.counters.expired_leases);
+            increment(&mut self.rare_counters.expired_leases);
         }
         if has_missed {
-            increment(&mut self.counters.missed);
+            increment(&mut self.rare_counters.missed);
         }
         has_lapsed
     }
@@ -437,14 +437,14 @@ impl Queue {
     /// Counts a revoked claim if the job is claimed. Must be called before the job is replaced or cancelled.
     fn count_revoked(&mut self, slot: u32, at: Millis) {
         if self.state_of(slot, at) == State::Claimed {
-            increment(&mut self.counters.revoked);
+            increment(&mut self.rare_counters.revoked);
         }
     }
 
     /// Counts an ACK or NACK that comes after the lease has expired.
     fn count_if_late(&mut self, slot: u32, at: Millis) {
         if self.state_of(slot, at) != State::Claimed {
-            increment(&mut self.counters.late);
+            increment(&mut self.rare_counters.late);
         }
     }
 }

@@ -48,8 +48,8 @@ impl Queue {
 
     fn check_expiries(&self, seen: &[u32]) {
         let expected = seen.iter().map(|&slot| (self.expiry(slot), slot)).filter(|(expiry, _)| *expiry != NEVER);
-        assert_eq!(expected.collect::<BTreeSet<_>>(), self.expiries);
-        for &(expiry, slot) in &self.expiries {
+        assert_eq!(expected.collect::<BTreeSet<_>>(), *self.expiries);
+        for &(expiry, slot) in self.expiries.iter() {
             let at = expiry.min(MAX_NOW);
             let is_dead = self.jobs[slot].state(at) == State::Dead;
             assert!(

@@ -6,6 +6,7 @@ use super::super::view::MAX_PASSED;
 use super::super::{AfterError, Change, Effect, Fate, JobFilter, NackOptions, Push, Queue, Rate, Settings, State};
 use super::{Pair, decoded, encoded};
 use crate::base::chunks::CHUNK;
+use crate::queues::QueueValue;
 use crate::server::counting;
 use rand::rngs::SmallRng;
 use rand::{SeedableRng, seq::SliceRandom};
@@ -144,7 +145,7 @@ fn nothing_that_is_done_for_one_group_walks_through_the_jobs_of_others() {
 /// exception is a queue that once had more than eight priorities: there, `peek_after` may return an error.
 #[test]
 fn pages_begin_anywhere_again_when_there_is_but_one_priority_and_one_group_left() {
-    for (group, others) in [(&b""[..], 1), (b"only", 1), (b"only", 7), (b"", 20)] {
+    for (group, others, priority) in [(&b""[..], 1, 0), (b"only", 1, 0), (b"only", 7, 5), (b"", 20, 0), (b"", 20, 5)] {
         let mut queue = Queue::new();
         let push = |queue: &mut Queue, push: Push<'_>| assert!(queue.push(1, &push).is_ok_and(|id| id.is_some()));
         // Each of these jobs has a priority that no other job has.
@@ -153,7 +154,7 @@ fn pages_begin_anywhere_again_when_there_is_but_one_priority_and_one_group_left(
             push(&mut queue, Push { id: Some(id.as_bytes()), priority: -1 - n, group, ..Push::default() });
         }
         for n in 0..5000 {
-            push(&mut queue, Push { due: n % 97, group, ..Push::default() });
+            push(&mut queue, Push { due: n % 97, priority, group, ..Push::default() });
         }
         push(&mut queue, Push { id: Some(b"foreign"), group: b"other", ..Push::default() });
         let ids: Vec<_> = queue.peek(100, State::Ready.into()).map(|job| job.id.to_vec()).collect();
@@ -164,9 +165,9 @@ fn pages_begin_anywhere_again_when_there_is_but_one_priority_and_one_group_left(
         }
         queue.check();
         let page = queue.peek_after(100, State::Ready.into(), last).map(Iterator::count);
-        // The queue counts jobs by priority, for up to eight priorities. With more priorities, the queue does not
-        // notice that only one is left until no uncounted job is left.
-        assert_eq!(page, if others < 8 { Ok(1) } else { Err(AfterError::TooFar) });
+        // The queue counts jobs by priority, for up to eight priorities besides 0. With more priorities, the queue does
+        // not notice that only one is left until no uncounted job is left.
+        assert_eq!(page, if others < 8 || priority == 0 { Ok(1) } else { Err(AfterError::TooFar) });
         for id in &ids[5..] {
             queue.cancel(1, id);
         }
@@ -210,6 +211,58 @@ fn a_job_takes_a_hundred_bytes_and_its_body() {
     let each = (bytes - bodies) as f64 / JOBS as f64;
     assert!(each < 101.0, "{each} bytes a job");
     assert!(queue.memory_usage() >= bytes && queue.memory_usage() < bytes + JOBS * 13, "counted as it is");
+}
+
+/// Many applications have a queue for each user. The value has less than 320 bytes, a size class of the allocator.
+#[test]
+fn a_queue_of_one_job_is_small() {
+    let (queue, bytes) = bytes_of(|| many(1, |_| 1));
+    assert!(size_of::<QueueValue>() <= 320 && bytes <= 128, "{} and {bytes} bytes", size_of::<QueueValue>());
+    queue.check();
+}
+
+/// A queue begins to use its index with its ninth job.
+#[test]
+fn jobs_are_found_by_id_with_and_without_the_index() {
+    let mut queue = Queue::new();
+    for (most, now) in [(8, 1), (9, 2), (30, 3)] {
+        let ids: Vec<_> = (0..most).map(|n| format!("{now}-{n}")).collect();
+        for _ in 0..most {
+            assert!(queue.push(now, &Push::default()).is_ok_and(|id| id.is_some()));
+            queue.check();
+        }
+        for id in ids {
+            assert!(queue.cancel(now, id.as_bytes()).is_some());
+            queue.check();
+        }
+    }
+}
+
+#[test]
+fn a_ttl_a_recurrence_and_a_claim_take_few_bytes() {
+    const JOBS: usize = 20_000;
+    let with = |ttl, every| {
+        let mut queue = Queue::new();
+        for n in 0..JOBS as u64 {
+            assert!(queue.push(1, &Push { due: n % 50, ttl, every, ..Push::default() }).is_ok());
+        }
+        queue
+    };
+    let (_plain, plain) = bytes_of(|| with(None, None));
+    let cases: [(&str, f64, &dyn Fn() -> Queue); 3] = [
+        ("TTL", 120.0, &|| with(Some(1000), None)),
+        ("EVERY", 16.0, &|| with(None, Some(1000))),
+        ("claims of one call", 56.0, &|| {
+            let mut queue = with(None, None);
+            queue.claim(60_000, 1000, u64::MAX, b"", |_| ());
+            queue
+        }),
+    ];
+    for (what, most, make) in cases {
+        let (_queue, bytes) = bytes_of(make);
+        let more = (bytes as f64 - plain as f64) / JOBS as f64;
+        assert!(more <= most, "{what}: {more} bytes a job");
+    }
 }
 
 /// MEMORY USAGE is close to the allocated memory for all kinds of jobs: jobs in groups, returned jobs, dead jobs, jobs

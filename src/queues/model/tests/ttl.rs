@@ -1,8 +1,7 @@
 //! Tests of TTL, and of claims in queues with many expired jobs.
 
-use super::super::job::Rare;
 use super::super::query::STEPS;
-use super::super::{ALLOCATION, Change, Fate, JobChange, Push, Queue, State};
+use super::super::{Change, Fate, JobChange, Push, Queue, State, Ttl};
 use super::{Pair, assert_sums};
 
 fn with_ttl(pair: &mut Pair, now: u64, id: &str, due: u64, ttl: u64) {
@@ -240,6 +239,6 @@ fn a_job_without_a_ttl_takes_no_byte_for_it() {
         ([queue.owned_bytes, queue.expiries.len()], super::encoded(&queue).len())
     };
     let (without, with) = (job(None), job(Some(10)));
-    assert_eq!((without.0, with.0), ([8, 0], [8 + size_of::<Rare>() + ALLOCATION, 1]));
+    assert_eq!((without.0, with.0), ([8, 0], [8 + size_of::<Ttl>(), 1]));
     assert!(without.1 < with.1);
 }
