@@ -136,7 +136,7 @@ const LISTENERS: Listeners = Listeners {
     server: &[
         server::eviction::on_server,
         queues::waiting::on_server,
-        queues::names::on_server,
+        queues::registry::on_server,
         queues::upkeep::on_server,
         sets::key_events::on_server,
     ],

@@ -14,7 +14,7 @@ use std::ops::{Index, IndexMut};
 /// The number of items per chunk, a power of two.
 pub const CHUNK: usize = 128;
 
-/// A number that no item has. It marks the end of a chain, or an empty tree.
+/// A number that no item has: `None` in the size of a `u32`.
 pub const NIL: u32 = u32::MAX;
 
 pub const MAX_ITEMS: usize = NIL as usize - 1;
@@ -70,10 +70,10 @@ impl<T> Chunks<T> {
             self.chunks.push(Vec::new());
         }
         let chunk = &mut self.chunks[number];
-        let held = chunk.capacity();
-        if chunk.len() == held {
-            let more = if number == 0 { held.max(1) } else { CHUNK };
-            chunk.reserve_exact(more.min(CHUNK - held));
+        let capacity = chunk.capacity();
+        if chunk.len() == capacity {
+            let more = if number == 0 { capacity.max(1) } else { CHUNK };
+            chunk.reserve_exact(more.min(CHUNK - capacity));
         }
         chunk.push(item);
         self.len += 1;
@@ -109,9 +109,9 @@ impl<T> Chunks<T> {
             self.chunks = Vec::new();
         } else if spare >= CHUNK && (1..=CHUNK / 2).contains(&in_last) {
             self.chunks.pop();
-            let held = self.chunks.len();
-            if self.chunks.capacity() / 4 >= held {
-                self.chunks.shrink_to(2 * held);
+            let used = self.chunks.len();
+            if self.chunks.capacity() / 4 >= used {
+                self.chunks.shrink_to(2 * used);
             }
         } else if let [only] = self.chunks.as_mut_slice()
             && only.capacity() / 4 >= only.len()

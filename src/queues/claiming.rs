@@ -56,7 +56,7 @@ pub fn reply_nothing(ctx: &Context) {
 
 /// Runs a claim for 0 jobs. This claim limits how long units of RATE and GROUPRATE stay taken. See
 /// [`Queue::needs_settling`](crate::queues::model::Queue::needs_settling).
-pub fn settle(ctx: &mut Context, key: Str<'_>, clock: Micros) {
+pub fn settle_rates(ctx: &mut Context, key: Str<'_>, clock: Micros) {
     let now = clock / 1000;
     // If the key has another type, there is nothing to do.
     let _ = OpenQueue::edit(ctx, key, now, |queue, effects| {

@@ -1,18 +1,18 @@
 //! Keyspace events: a queue comes to a key, or leaves it.
 
-use super::{QueueValue, names, waiting};
+use super::{QueueValue, registry, waiting};
 use crate::server::Context;
 use crate::server::events::{EventKind, KeyEvent};
 use crate::server::key::ReadKey;
 
 pub fn on_key(ctx: &mut Context, event: &KeyEvent<'_>) {
     // A RESTORE is never skipped, because it can create the first queue of the server.
-    if event.kind != EventKind::Restore && names::is_empty(ctx) {
+    if event.kind != EventKind::Restore && registry::is_empty(ctx) {
         return;
     }
     match event.kind {
         EventKind::Gone | EventKind::RenameFrom | EventKind::MoveFrom => {
-            names::left(ctx, event.key.bytes(), event.kind != EventKind::Gone);
+            registry::note_gone(ctx, event.key.bytes(), event.kind != EventKind::Gone);
         }
         EventKind::Restore | EventKind::RenameTo | EventKind::MoveTo | EventKind::CopyTo => {
             let key = ReadKey::open_notouch(ctx, event.key);
@@ -23,7 +23,7 @@ pub fn on_key(ctx: &mut Context, event: &KeyEvent<'_>) {
             let database = key.database();
             drop(key);
             if let Some(database) = database.filter(|_| holds_queue) {
-                names::arrived(ctx, database, event.key.bytes());
+                registry::note_arrived(ctx, database, event.key.bytes());
                 waiting::wake_first(ctx, database, event.key);
             }
         }

@@ -3,8 +3,8 @@
 //! Commands change a queue through [`OpenQueue`], which records the effects, replicates them and sends the keyspace
 //! events. [`wire`] encodes the effects for replicas and AOF files. [`claiming`] claims jobs. [`waiting`] wakes blocked
 //! clients when a job is claimable, and serves them. [`stored`] is the data type. [`totals`] has the totals of all
-//! queues for INFO. [`names`] has the names of all queues and the times of their next checks. [`key_events`] keeps the
-//! names up to date. [`upkeep`] makes the checks, and cleans up queues that no command changes.
+//! queues for INFO. [`registry`] has the names of all queues and the times of their next checks. [`key_events`] keeps
+//! the names up to date. [`upkeep`] makes the checks, and cleans up queues that no command changes.
 //!
 //! An empty queue keeps its key, because the key still holds the settings, the counters and the last token. The last
 //! token is needed because each new token must be higher than all earlier tokens. After an hour, the clock is far above
@@ -14,8 +14,8 @@ pub mod claiming;
 pub mod commands;
 pub mod key_events;
 pub mod model;
-pub mod names;
 mod open;
+pub mod registry;
 mod report;
 mod stored;
 pub mod totals;

@@ -1,7 +1,7 @@
 //! An open queue: a command changes it, and then commits the changes.
 
 use super::wire::{APPLY, EncodedEffects};
-use super::{QueueValue, names, stored, totals, waiting};
+use super::{QueueValue, registry, stored, totals, waiting};
 use crate::base::packed::Unreadable;
 use crate::base::time::Millis;
 use crate::error::Error;
@@ -137,9 +137,9 @@ impl<'k> OpenQueue<'k, Writing> {
         if self.effects.effects() == 0 {
             return;
         }
-        let next = waiting::is_waited_for(self.ctx(), self.name).then(|| self.queue().next_opening(now));
+        let next = waiting::is_waited_for(self.ctx(), self.name).then(|| self.queue().next_claimable(now));
         let OpenQueue { name, key, new, effects, mut uncommitted } = self;
-        uncommitted.settle();
+        uncommitted.committed();
         let (is_new, mut check_at) = (new.is_some(), None);
         // A new value sends the event `new` at once. If a listener then changes this queue, its change must come after
         // this one on replicas, too. So this function replicates first.
@@ -147,19 +147,19 @@ impl<'k> OpenQueue<'k, Writing> {
         let ctx = match new {
             Some(new) => {
                 let stored = QueueValue::new(new);
-                check_at = stored::moved_forward(&stored, now);
+                check_at = stored::earlier_check(&stored, now);
                 key.set_value(stored)
             }
             None => {
                 QueueValue::note_changed(&key);
                 if let Ok(Some(stored)) = key.value::<QueueValue>() {
-                    check_at = stored::moved_forward(stored, now);
+                    check_at = stored::earlier_check(stored, now);
                 }
                 key.close()
             }
         };
         if is_new || check_at.is_some() {
-            names::bring_forward(ctx, name, check_at);
+            registry::schedule_by(ctx, name, check_at);
         }
         ctx.signal_modified(name);
         if let Some(next) = next {

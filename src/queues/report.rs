@@ -10,11 +10,11 @@ use std::sync::atomic::Ordering::Relaxed;
 pub fn report(info: Info<'_>) {
     let waiting::WaitingStats { clients, served, checks } = waiting::stats(&info);
     stored::update_totals(&info);
-    let [ready, delayed, claimed, last_claimed, dead] = totals::jobs();
+    let [ready, delayed, claimed, claimed_last, dead] = totals::jobs();
     info.field(c"queues", QueueValue::handle().values());
     info.field(c"jobs_ready", ready);
     info.field(c"jobs_delayed", delayed);
-    info.field(c"jobs_claimed", claimed + last_claimed);
+    info.field(c"jobs_claimed", claimed + claimed_last);
     info.field(c"jobs_dead", dead);
     info.field(c"dead_letters", totals::DEAD_LETTERS.load(Relaxed));
     info.field(c"expired_jobs", totals::EXPIRED_JOBS.load(Relaxed));

@@ -1,6 +1,6 @@
 //! The queue's data type `zeitqueue`: saving, AOF rewriting, memory usage, digest.
 
-use super::names;
+use super::registry;
 use super::totals::Contribution;
 use super::wire::{APPLY, EncodedEffects};
 use crate::base::relocate::{Mover, Relocate};
@@ -65,15 +65,16 @@ pub(super) fn update_totals(holder: &impl RedisLockIndicator) {
     HANDLE.read_changed(holder, |stored| stored.contribution.update(&stored.queue));
 }
 
-/// The upkeep's state for one queue. The state is stored with the queue, so most commands need no lookup in [`names`].
+/// The upkeep's state for one queue. The state is stored with the queue, so most commands need no lookup in
+/// [`registry`].
 pub(super) struct Upkeep {
     /// The time of the last check. If a job's lease expired by this time, and the job became a dead letter, the event
     /// `zq.dead` has been sent.
-    pub announced: AtomicU64,
-    /// The planned time of the next check. The planned time in [`names`] can differ from this field. After a load,
-    /// RESTORE, RENAME, MOVE or COPY, the check in [`names`] is due at once. If a check was not allowed to change the
-    /// queue, [`names`] plans the next check a second later. This field then keeps its old value.
-    pub planned: AtomicU64,
+    pub announced_until: AtomicU64,
+    /// The scheduled time of the next check. The scheduled time in [`registry`] can differ from this field. After a
+    /// load, RESTORE, RENAME, MOVE or COPY, the check in [`registry`] is due at once. If a check was not allowed to
+    /// change the queue, [`registry`] schedules the next check a second later. This field then keeps its old value.
+    pub scheduled: AtomicU64,
     /// The time of the change that left the queue unused, by the monotonic clock, so that a step of the wall clock deletes
     /// no queue. [`NEVER`] if the queue was in use at its last change or check, or if it was loaded, renamed or copied to
     /// its key after that.
@@ -82,7 +83,8 @@ pub(super) struct Upkeep {
 
 impl Upkeep {
     pub fn new() -> Upkeep {
-        Upkeep { announced: AtomicU64::new(0), planned: AtomicU64::new(NEVER), unused_since: AtomicU64::new(NEVER) }
+        let [announced_until, scheduled, unused_since] = [0, NEVER, NEVER].map(AtomicU64::new);
+        Upkeep { announced_until, scheduled, unused_since }
     }
 
     /// Returns how long the queue has been unused, in ms.
@@ -104,21 +106,21 @@ pub(super) fn check_use(stored: &QueueValue, is_waited_for: bool, now: Millis) -
     stored.upkeep.unused_for() >= KEPT_UNUSED
 }
 
-/// After a change of the queue, computes when the next check is useful. If this is before the planned time, stores and
-/// returns the new time. Otherwise, returns `None`.
-pub(super) fn moved_forward(stored: &QueueValue, now: Millis) -> Option<Millis> {
-    let Upkeep { announced, planned, unused_since } = &stored.upkeep;
+/// After a change of the queue, computes when the next check is useful. If this is before the scheduled time, stores
+/// and returns the new time. Otherwise, returns `None`.
+pub(super) fn earlier_check(stored: &QueueValue, now: Millis) -> Option<Millis> {
+    let Upkeep { announced_until, scheduled, unused_since } = &stored.upkeep;
     unused_since.store(if stored.queue.is_unused() { monotonic() } else { NEVER }, Relaxed);
-    // If the clock was set back, `announced` may be in the future.
-    if announced.load(Relaxed) > now {
-        announced.store(now, Relaxed);
+    // If the clock was set back, `announced_until` may be in the future.
+    if announced_until.load(Relaxed) > now {
+        announced_until.store(now, Relaxed);
     }
-    let next = next_check(stored, now).filter(|&next| next < planned.load(Relaxed));
-    next.inspect(|&next| planned.store(next, Relaxed))
+    let next = next_check(stored, now).filter(|&next| next < scheduled.load(Relaxed));
+    next.inspect(|&next| scheduled.store(next, Relaxed))
 }
 
 pub(super) fn next_check(stored: &QueueValue, now: Millis) -> Option<Millis> {
-    let upkeep = stored.queue.next_upkeep(now, stored.upkeep.announced.load(Relaxed));
+    let upkeep = stored.queue.next_upkeep(now, stored.upkeep.announced_until.load(Relaxed));
     let unused = stored.queue.is_unused().then(|| {
         let left = KEPT_UNUSED.saturating_sub(stored.upkeep.unused_for());
         now.saturating_add(left)
@@ -152,7 +154,7 @@ impl DataType for QueueValue {
     fn load(from: &mut Loader<'_>) -> Result<QueueValue, String> {
         let queue = Queue::decode(from).map_err(|why| why.to_string())?;
         if let Some((database, name)) = from.key() {
-            names::note_loaded(from, database, name.bytes());
+            registry::note_loaded(from, database, name.bytes());
         }
         Ok(QueueValue::new(queue))
     }

@@ -20,7 +20,7 @@ pub static DEAD_LETTERS: AtomicU64 = AtomicU64::new(0);
 /// How many jobs, and runs of recurring jobs, were dropped because their TTL ended.
 pub static EXPIRED_JOBS: AtomicU64 = AtomicU64::new(0);
 static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
-/// The queues with a job that waits or will wait for a claim, by the time of the first one ([`Queue::waits`]).
+/// The queues with a job that waits or will wait for a claim, by the time of the first one ([`Queue::waits_from`]).
 static WAITING: Mutex<BTreeSet<(Millis, u64)>> = Mutex::new(BTreeSet::new());
 
 fn waiting() -> MutexGuard<'static, BTreeSet<(Millis, u64)>> {
@@ -32,7 +32,7 @@ pub struct Contribution {
     number: u64,
     jobs: [AtomicU32; STORED_STATES],
     /// The queue's time in [`WAITING`], or [`NEVER`].
-    waits: AtomicU64,
+    waits_from: AtomicU64,
     /// Whether the queue has changed since the last update.
     pub is_outdated: AtomicBool,
 }
@@ -42,7 +42,7 @@ impl Contribution {
         let contribution = Contribution {
             number: NEXT_NUMBER.fetch_add(1, Relaxed),
             jobs: Default::default(),
-            waits: AtomicU64::new(NEVER),
+            waits_from: AtomicU64::new(NEVER),
             is_outdated: AtomicBool::new(false),
         };
         contribution.update(queue);
@@ -50,21 +50,21 @@ impl Contribution {
     }
 
     pub fn update(&self, queue: &Queue) {
-        self.contribute(queue.stored_states(), queue.waits().unwrap_or(NEVER));
+        self.contribute(queue.stored_states(), queue.waits_from().unwrap_or(NEVER));
         self.is_outdated.store(false, Relaxed);
     }
 
-    fn contribute(&self, jobs: [u32; STORED_STATES], waits: Millis) {
+    fn contribute(&self, jobs: [u32; STORED_STATES], waits_from: Millis) {
         for ((total, counted), now) in JOBS.iter().zip(&self.jobs).zip(jobs) {
             let before = counted.swap(now, Relaxed);
             total.fetch_add(u64::from(now).wrapping_sub(before.into()), Relaxed);
         }
-        let before = self.waits.swap(waits, Relaxed);
-        if before != waits {
+        let before = self.waits_from.swap(waits_from, Relaxed);
+        if before != waits_from {
             let mut waiting = waiting();
             waiting.remove(&(before, self.number));
-            if waits != NEVER {
-                waiting.insert((waits, self.number));
+            if waits_from != NEVER {
+                waiting.insert((waits_from, self.number));
             }
         }
     }
@@ -81,7 +81,7 @@ pub fn jobs() -> [u64; STORED_STATES] {
     JOBS.each_ref().map(|jobs| jobs.load(Relaxed))
 }
 
-/// Returns how long, in ms, a job has waited for a claim ([`Queue::waits`]). 0 if no job waits.
+/// Returns how long, in ms, a job has waited for a claim ([`Queue::waits_from`]). 0 if no job waits.
 pub fn longest_wait(now: Millis) -> Millis {
-    waiting().first().map_or(0, |(waits, _)| now.saturating_sub(*waits))
+    waiting().first().map_or(0, |(waits_from, _)| now.saturating_sub(*waits_from))
 }

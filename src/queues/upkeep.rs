@@ -4,9 +4,9 @@
 //! because their leases expired.
 //!
 //! Each queue computes when its next check is useful ([`Queue::next_upkeep`](crate::queues::model::Queue::next_upkeep)).
-//! [`names`] has the planned time of the check. A command may bring this time forward, but never postpones it, so a
-//! check may come too early. At its end, each check plans the next one. When a check is due, the server's cron arms a
-//! timer.
+//! [`registry`] has the scheduled time of the check. A command may make this time earlier, but not later, so a
+//! check may come too early. At its end, each check schedules the next one. When a check is due, the server's cron arms
+//! a timer.
 //!
 //! The timer runs a round of checks. A check drops a bounded number of dead letters. If some remain, all queues that
 //! are already due are checked before this queue is checked again. So a queue waits for at most one check of each other
@@ -14,12 +14,12 @@
 //! [`ROUND_PAUSE`].
 //!
 //! Only a master does this work, and only for keys that it may change ([`Context::may_serve`]). A replica keeps the
-//! planned checks, in case it is promoted. The time of the last `zq.dead` event is not saved. So after a restart or a
+//! scheduled checks, in case it is promoted. The time of the last `zq.dead` event is not saved. So after a restart or a
 //! promotion the event may be sent again for the same dead letters.
 
 use super::stored::{self, next_check};
 use super::totals::DEAD_LETTERS;
-use super::{OpenQueue, QueueValue, names, waiting};
+use super::{OpenQueue, QueueValue, registry, waiting};
 use crate::base::time::{Millis, NEVER};
 use crate::queues::model::Queue;
 use crate::server::context::EventClass;
@@ -38,7 +38,7 @@ const CHECK_COST: usize = 2;
 /// The pause between two rounds of checks, in ms.
 const ROUND_PAUSE: Millis = 10;
 /// The time in ms after which a queue is checked again if the queue cannot be changed now.
-const RETRY: Millis = 1000;
+const RETRY_UPKEEP: Millis = 1000;
 /// The upkeep does not count jobs that became dead letters before this time. The former master, or this server before
 /// its restart, has already counted them.
 static COUNTED_FROM: AtomicU64 = AtomicU64::new(0);
@@ -73,7 +73,7 @@ fn on_cron(ctx: &mut Context) {
 }
 
 fn needs_round(ctx: &Context, now: Millis) -> bool {
-    !TIMER.is_armed(ctx) && names::is_due(ctx, now)
+    !TIMER.is_armed(ctx) && registry::is_due(ctx, now)
 }
 
 fn run_round(ctx: &mut Context) {
@@ -85,7 +85,7 @@ fn run_round(ctx: &mut Context) {
         if !ctx.may_write_by_itself() {
             return;
         }
-        let Some((database, name)) = names::take_due(ctx, now, now.saturating_add(RETRY)) else { return };
+        let Some((database, name)) = registry::take_due(ctx, now, now.saturating_add(RETRY_UPKEEP)) else { return };
         // A queue whose upkeep panics must not block the other queues.
         let done =
             catch_panic(
@@ -102,14 +102,14 @@ fn run_round(ctx: &mut Context) {
 fn process_queue(ctx: &mut Context, name: Str<'_>, now: Millis) -> usize {
     let is_waited_for = waiting::is_waited_for(ctx, name);
     let due = with_stored(ctx, name, |stored| {
-        let announced = stored.upkeep.announced.load(Relaxed);
-        let has_new_dead_letters = stored.queue.new_dead_letters(announced, now) > 0;
-        let new_dead_letters = stored.queue.new_dead_letters(announced.max(COUNTED_FROM.load(Relaxed)), now);
+        let announced_until = stored.upkeep.announced_until.load(Relaxed);
+        let has_new_dead_letters = stored.queue.new_dead_letters(announced_until, now) > 0;
+        let new_dead_letters = stored.queue.new_dead_letters(announced_until.max(COUNTED_FROM.load(Relaxed)), now);
         let is_left_over = stored::check_use(stored, is_waited_for, now);
         (has_new_dead_letters, new_dead_letters, stored.queue.needs_upkeep(now), is_left_over)
     });
     let Some((has_new_dead_letters, new_dead_letters, needs_upkeep, is_left_over)) = due else {
-        names::forget(ctx, name);
+        registry::remove(ctx, name);
         return 0;
     };
     if (has_new_dead_letters || needs_upkeep || is_left_over) && !ctx.may_serve(name) {
@@ -128,15 +128,15 @@ fn process_queue(ctx: &mut Context, name: Str<'_>, now: Millis) -> usize {
         open.commit_replayed(now);
     }
     let next = with_stored(ctx, name, |stored| {
-        stored.upkeep.announced.store(now, Relaxed);
+        stored.upkeep.announced_until.store(now, Relaxed);
         let next = next_check(stored, now);
-        stored.upkeep.planned.store(next.unwrap_or(NEVER), Relaxed);
+        stored.upkeep.scheduled.store(next.unwrap_or(NEVER), Relaxed);
         next
     });
     match next {
         // If the queue needs another check at once, all queues that are already due are checked first.
-        Some(next) => names::plan(ctx, name, next.map(|next| next.max(now))),
-        None => names::forget(ctx, name),
+        Some(next) => registry::schedule(ctx, name, next.map(|next| next.max(now))),
+        None => registry::remove(ctx, name),
     }
     // The event comes last, because it runs code of other modules.
     if has_new_dead_letters {

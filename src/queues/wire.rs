@@ -26,7 +26,7 @@
 //! | 15 | `EXPIRE` | s id, ? due (of the next occurrence) |
 //! | 16 | `FOLLOW` | s id |
 //! | 17 | `FOLLOWER` | new job |
-//! | 18 | `JOB` | s id, s payload, b state, n time, n priority, n push number, the fields [`Record::FIELDS`], s worker, s error, s group; n backoff, unless the settings determine it |
+//! | 18 | `JOB` | s id, s payload, b state, n time, n priority, n push number, the fields [`JobData::FIELDS`], s worker, s error, s group; n backoff, unless the settings determine it |
 //! | 19 | `UNITS` | group, n back at, n units |
 //! | 20 | `TURN` | s group |
 //! | 21 | `TOTALS` | n last token, n n last ID, n next push number, the fields [`Counters::FIELDS`] |
@@ -45,7 +45,8 @@ use crate::base::packed::{Packer, Unpacker, Unreadable, codes, unzigzag, zigzag}
 use crate::base::stream::DecodeError;
 use crate::base::time::Millis;
 use crate::queues::model::{
-    Attempt, AutoId, Change, Counters, Effect, Extras, JobChange, NewJob, Record, Settings, State, Taken, Totals, field,
+    Attempt, AutoId, Change, Counters, Effect, Extras, JobChange, JobData, NewJob, Settings, State, Taken, Totals,
+    field,
 };
 use smallvec::SmallVec;
 use std::ffi::CStr;
@@ -85,8 +86,8 @@ codes! {
 }
 
 /// The flags of `PUSH`.
-const GENERATED: u8 = 1;
-const AGAIN: u8 = 2;
+const PUSH_GENERATED: u8 = 1;
+const PUSH_AGAIN: u8 = 2;
 
 const ATTEMPTS: [Attempt; 3] = [Attempt::Counts, Attempt::Free, Attempt::Last];
 
@@ -168,7 +169,7 @@ impl EncodedEffects {
 fn write(change: &Change<'_>, to: &mut Packer) {
     match *change {
         Change::Push { job, generated, again } => {
-            to.byte(if generated { GENERATED } else { 0 } | if again { AGAIN } else { 0 });
+            to.byte(if generated { PUSH_GENERATED } else { 0 } | if again { PUSH_AGAIN } else { 0 });
             write_new_job(&job, to);
         }
         Change::Declare { job, is_timed } | Change::RestoreDeclaration { job, is_timed } => {
@@ -222,11 +223,11 @@ fn write_new_job(job: &NewJob<'_>, to: &mut Packer) {
     to.option(every).text(group).option(ttl);
 }
 
-fn write_job(job: &Record<'_>, to: &mut Packer) {
+fn write_job(job: &JobData<'_>, to: &mut Packer) {
     let Extras { worker, error, .. } = job.extras;
     to.text(job.id).text(job.payload).byte(job.state as u8);
     to.number(job.time).number(zigzag(job.priority.into())).number(job.seq);
-    field::write_changed(&Record::FIELDS, job, &job.bare(), to);
+    field::write_changed(&JobData::FIELDS, job, &job.bare(), to);
     to.text(worker).text(error).text(job.group);
     if let Some(backoff) = job.backoff {
         to.number(backoff);
@@ -253,8 +254,9 @@ fn read<'a>(code: u8, from: &mut Unpacker<'a>) -> Result<Change<'a>, DecodeError
     Ok(match code {
         PUSH => {
             let flags = from.byte()?;
-            field::ensure(flags <= GENERATED | AGAIN, "unknown flag")?;
-            Change::Push { generated: flags & GENERATED != 0, again: flags & AGAIN != 0, job: read_new_job(from)? }
+            field::ensure(flags <= PUSH_GENERATED | PUSH_AGAIN, "unknown flag")?;
+            let [generated, again] = [PUSH_GENERATED, PUSH_AGAIN].map(|flag| flags & flag != 0);
+            Change::Push { job: read_new_job(from)?, generated, again }
         }
         DECLARE => Change::Declare { is_timed: from.flag()?, job: read_new_job(from)? },
         DECLARATION => Change::RestoreDeclaration { is_timed: from.flag()?, job: read_new_job(from)? },
@@ -316,12 +318,12 @@ fn read_new_job<'a>(from: &mut Unpacker<'a>) -> Result<NewJob<'a>, DecodeError> 
     })
 }
 
-fn read_job<'a>(from: &mut Unpacker<'a>) -> Result<Record<'a>, DecodeError> {
+fn read_job<'a>(from: &mut Unpacker<'a>) -> Result<JobData<'a>, DecodeError> {
     let (id, payload) = (from.text()?, from.text()?);
     let state = *State::ALL.get(usize::from(from.byte()?)).ok_or(DecodeError::Invalid("unknown state"))?;
     let (time, priority, seq) = (from.number()?, priority(from.number()?)?, from.number()?);
-    let mut job = Record::new(id, payload, state, time, priority, seq).bare();
-    field::read_changed(&Record::FIELDS, &mut job, from)?;
+    let mut job = JobData::new(id, payload, state, time, priority, seq).bare();
+    field::read_changed(&JobData::FIELDS, &mut job, from)?;
     (job.extras.worker, job.extras.error, job.group) = (from.text()?, from.text()?, from.text()?);
     job.backoff = if from.is_empty() { None } else { Some(from.number()?) };
     Ok(job)

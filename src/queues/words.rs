@@ -22,7 +22,7 @@
 //! | `HOLD` | group until (0: released) | |
 //! | `CONFIGURE` | | [`Settings::FIELDS`] |
 //! | `FOLLOWER` | id payload due priority attempts every | group, ttl |
-//! | `JOB` | id payload state time priority seq | [`Record::FIELDS`], worker, error, group |
+//! | `JOB` | id payload state time priority seq | [`JobData::FIELDS`], worker, error, group |
 //! | `UNITS` | back-at units | group (empty: the jobs without a group; omitted: the units of RATE) |
 //! | `TURN` | group | |
 //! | `TOTALS` | token id-ms id-seq seq | [`Counters::FIELDS`] |
@@ -38,7 +38,7 @@ use crate::base::packed::Unreadable;
 use crate::base::time::Millis;
 use crate::error::Error;
 use crate::queues::model::{
-    Attempt, AutoId, Change, Counters, Effect, Field, JobChange, NewJob, Record, Settings, State, Taken, Totals,
+    Attempt, AutoId, Change, Counters, Effect, Field, JobChange, JobData, NewJob, Settings, State, Taken, Totals,
 };
 use crate::server::Str;
 
@@ -182,12 +182,12 @@ fn put_fields<T>(table: &[Field<T>], of: &mut T, args: &mut Args<'_>) -> Result<
     Ok(())
 }
 
-fn job<'a>(args: &mut Args<'a>) -> Result<Record<'a>, Error> {
+fn job<'a>(args: &mut Args<'a>) -> Result<JobData<'a>, Error> {
     let (id, payload) = (bytes(args)?, bytes(args)?);
     let state = bytes(args)?;
     let state = State::ALL.into_iter().find(|it| it.name().as_bytes() == state).ok_or(Error::Syntax)?;
-    let mut job = Record::new(id, payload, state, args.count()?, args.priority()?, args.count()?).bare();
-    put_fields(&Record::FIELDS, &mut job, args)?;
+    let mut job = JobData::new(id, payload, state, args.count()?, args.priority()?, args.count()?).bare();
+    put_fields(&JobData::FIELDS, &mut job, args)?;
     job.extras.worker = text(args, b"worker")?;
     job.extras.error = text(args, b"error")?;
     job.group = text(args, b"group")?;

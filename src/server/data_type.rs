@@ -66,7 +66,7 @@ pub struct Handle<T> {
 }
 
 /// The maximum number of noted values, so that reading all of them takes less than a millisecond.
-const MOST_NOTED: usize = 1000;
+const MAX_NOTED: usize = 1000;
 
 impl<T> Handle<T> {
     pub const fn new() -> Handle<T> {
@@ -164,7 +164,7 @@ impl<'k> WriteKey<'k> {
     /// are noted already.
     pub fn note_changed<T: DataType>(&self) -> bool {
         let mut changed = T::handle().changed();
-        let fits = changed.len() < MOST_NOTED;
+        let fits = changed.len() < MAX_NOTED;
         if let (true, Ok(Some(value))) = (fits, value_of::<T>(&self.handle)) {
             changed.insert(value.as_ptr().expose_provenance());
         }

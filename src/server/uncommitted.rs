@@ -10,8 +10,8 @@ impl Uncommitted {
         self.0 = true;
     }
 
-    /// Allows this value to be dropped. The caller must replicate the changes right after this call.
-    pub fn settle(&mut self) {
+    /// Notes that the changes are committed. The caller must replicate them right after this call.
+    pub fn committed(&mut self) {
         self.0 = false;
     }
 }
@@ -30,7 +30,7 @@ mod tests {
     fn only_changes_that_nobody_told_of_are_a_defect() {
         let mut changes = Uncommitted::default();
         changes.note();
-        changes.settle();
+        changes.committed();
         drop(changes);
         let dropped = std::panic::catch_unwind(|| Uncommitted::default().note());
         assert_eq!(dropped.is_err(), cfg!(debug_assertions));

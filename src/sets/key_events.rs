@@ -12,13 +12,13 @@
 //!   added again. ZREM of the tag by name releases the set: it is ordinary from then on.
 //! - A STORE command copies the tag into its result, which must stay an ordinary set. So the tag is removed.
 //!
-//! The server allows no write in a handler. So the handler notes the pending tag, and [`settle_tags`] adds or removes
+//! The server allows no write in a handler. So the handler notes the pending tag, and [`resolve_tags`] adds or removes
 //! the tag: from Redis 7.2 on right after the command, transaction or script, on Redis 7.0 within milliseconds. If
 //! RENAME or COPY comes first, the handlers note the tag for the new key. Replicas note the same tags, and the master's
 //! commands add or remove them.
 
 use super::scan::SetKind;
-use super::sweeper::{settle_soon, settle_tags};
+use super::sweeper::{resolve_soon, resolve_tags};
 use super::{tag, tracker};
 use crate::base::db_key::DbKey;
 use crate::base::time::{self, Millis, NEVER};
@@ -78,7 +78,7 @@ pub fn on_server(ctx: &mut Context, event: ServerEvent<'_>) {
         ServerEvent::SlotImportEnded(slots) => tracker::note_slot_import_ended(ctx, slots),
         ServerEvent::Cron => {
             tracker::catch_up(ctx);
-            settle_tags(ctx);
+            resolve_tags(ctx);
             tracker::on_cron(ctx);
         }
         // A dataset that is loaded aside matters only when the server serves it, which `Loaded` reports.
@@ -86,10 +86,10 @@ pub fn on_server(ctx: &mut Context, event: ServerEvent<'_>) {
     }
 }
 
-/// Notes a pending tag. [`settle_tags`] adds or removes the tag as soon as the server allows it.
+/// Notes a pending tag. [`resolve_tags`] adds or removes the tag as soon as the server allows it.
 fn note_pending(ctx: &Context, database: i32, name: Str<'_>, tag: PendingTag) {
     tracker::note_pending(ctx, database, name.bytes(), tag);
-    settle_soon(ctx);
+    resolve_soon(ctx);
 }
 
 /// Returns the database of an event's key. In a transaction, Valkey 9.1 selects the client's database, even if MOVE or

@@ -1,4 +1,4 @@
-//! Active expiry: checks the sets that are due. Also adds and removes tags after plain commands ([`settle_tags`]).
+//! Active expiry: checks the sets that are due. Also adds and removes tags after plain commands ([`resolve_tags`]).
 //!
 //! [`check_set`] opens a set for writing, deletes expired members, and notes the time of the next check. A slice checks
 //! the due sets, longest overdue first, until its time is up. The slice reads the clock every few dozen deletions. If
@@ -66,7 +66,7 @@ fn slice() -> Duration {
 pub(super) fn run_slice(ctx: &mut Context) {
     let (started, cpu, budget) = (Instant::now(), context::cpu_time(), slice());
     let is_time_up = || started.elapsed() >= budget;
-    settle_tags(ctx);
+    resolve_tags(ctx);
     if tracker::begin_slice(ctx) {
         check_sets(ctx, &is_time_up);
     }
@@ -92,47 +92,48 @@ pub(super) fn run_slice(ctx: &mut Context) {
 
 /// Adds the tags that plain commands have removed, and removes those that STORE commands have copied. Takes at most the
 /// time of a slice.
-pub(super) fn settle_tags(ctx: &mut Context) {
+pub(super) fn resolve_tags(ctx: &mut Context) {
     let (started, budget) = (Instant::now(), slice());
     IS_PLANNED.store(true, Ordering::Relaxed);
     while ctx.may_write_by_itself() && started.elapsed() < budget {
         let Some(key) = tracker::with(ctx, Tracking::next_pending) else { break };
-        if catch_panic(|| settle_tag(ctx, &key)).is_none() {
+        if catch_panic(|| resolve_tag(ctx, &key)).is_none() {
             tracker::with(ctx, |tracking| tracking.forget_pending(key.database, &key.name));
         }
     }
     IS_PLANNED.store(false, Ordering::Relaxed);
 }
 
-/// Whether [`settle_tags`] runs after the current command, or is running. Its events may make another module move a tag
-/// again. In that case, the timer calls [`settle_tags`] later, because an immediate call might cause an endless loop.
+/// Whether [`resolve_tags`] runs after the current command, or is running. Its events may make another module move a
+/// tag again. In that case, the timer calls [`resolve_tags`] later, because an immediate call might cause an endless
+/// loop.
 static IS_PLANNED: AtomicBool = AtomicBool::new(false);
 
-/// Calls [`settle_tags`] after the current command, if the server can do so.
-pub(super) fn settle_soon(ctx: &Context) {
+/// Calls [`resolve_tags`] after the current command, if the server can do so.
+pub(super) fn resolve_soon(ctx: &Context) {
     if !IS_PLANNED.load(Ordering::Relaxed) {
-        IS_PLANNED.store(run_after_command(ctx, settle_tags), Ordering::Relaxed);
+        IS_PLANNED.store(run_after_command(ctx, resolve_tags), Ordering::Relaxed);
     }
 }
 
-fn settle_tag(ctx: &mut Context, key: &DbKey) {
+fn resolve_tag(ctx: &mut Context, key: &DbKey) {
     let name = OwnedStr::new(&key.name);
     let name = name.as_str();
     let is_allowed = ctx.select(key.database) && ctx.may_change(name);
     let pending = tracker::pending(ctx, name);
-    let settled = |ctx: &Context| tracker::with(ctx, |tracking| tracking.forget_pending(key.database, &key.name));
+    let forget = |ctx: &Context| tracker::with(ctx, |tracking| tracking.forget_pending(key.database, &key.name));
     match pending {
         None => {}
         // The scan finds the set again.
-        Some(PendingTag::Legacy(_)) if !is_allowed => settled(ctx),
+        Some(PendingTag::Legacy(_)) if !is_allowed => forget(ctx),
         Some(_) if !is_allowed => {}
         Some(PendingTag::Copied) => {
             let events = remove_copied_tag(ctx, name);
-            settled(ctx);
+            forget(ctx);
             events.send(ctx, name);
         }
         Some(_) => {
-            let Some(set) = ExpiringSet::to_check(ctx, name) else { return settled(ctx) };
+            let Some(set) = ExpiringSet::to_check(ctx, name) else { return forget(ctx) };
             set.commit_adopted();
         }
     }

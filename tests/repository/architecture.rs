@@ -226,12 +226,12 @@ fn circles_are_found_in_every_form() {
 #[test]
 fn uses_that_the_floor_plan_forbids_are_found() {
     let files = |text: &str| {
-        [("queues", "mod model;"), ("queues::model", text), ("queues::names", ""), ("base", ""), ("sets", "")]
+        [("queues", "mod model;"), ("queues::model", text), ("queues::registry", ""), ("base", ""), ("sets", "")]
             .map(|(name, text)| (name.to_owned(), text.to_owned()))
             .into()
     };
     assert!(forbidden(&files("use crate::{base::Time, queues::model::Job};")).is_empty());
-    for text in ["use super::names::list;", "use crate::sets;", "fn f() { crate::queues::names::g(); }"] {
+    for text in ["use super::registry::list;", "use crate::sets;", "fn f() { crate::queues::registry::g(); }"] {
         assert_eq!(forbidden(&files(text)).len(), 1, "{text}");
     }
 }

@@ -67,7 +67,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>], client: CallingClien
     for &key in keys {
         let open = OpenQueue::<Writing>::open(ctx, key)?;
         if blocking.is_some() && waiting::is_waited_for(open.ctx(), key) {
-            if open.queue().next_opening(now) == Some(now) {
+            if open.queue().next_claimable(now) == Some(now) {
                 break;
             }
         } else if claim(open, key, clock, &request) {

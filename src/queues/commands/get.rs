@@ -73,7 +73,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
         reply_text(ctx, words);
     }
     ctx.reply_bytes(b"again_payload");
-    match open.queue().again(id) {
+    match open.queue().payload_behind(id) {
         Some(payload) => ctx.reply_bytes(payload),
         None => ctx.reply_null(),
     }

@@ -6,7 +6,7 @@
 use super::{PAGE, Page};
 use crate::args::Args;
 use crate::error::Error;
-use crate::queues::{OpenQueue, names};
+use crate::queues::{OpenQueue, registry};
 use crate::server::command::{Keys, Spec};
 use crate::server::{Context, OwnedStr, Str};
 use std::ops::Bound;
@@ -32,11 +32,11 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let mut from = after.map_or(Bound::Unbounded, |after| Bound::Excluded(after.into()));
     let mut listed = Vec::new();
     while listed.len() < count {
-        let Some(next) = names::next(ctx, from) else { break };
+        let Some(next) = registry::next(ctx, from) else { break };
         let name = OwnedStr::new(&next);
         from = Bound::Excluded(next);
         if !OpenQueue::open_notouch(ctx, name.as_str()).is_ok_and(|open| !open.is_new()) {
-            names::forget(ctx, name.as_str());
+            registry::remove(ctx, name.as_str());
         } else if is_shown(name.as_str()) {
             listed.push(name);
         }

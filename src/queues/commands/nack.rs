@@ -10,7 +10,7 @@ use super::after;
 use crate::args::{Args, flag, once};
 use crate::error::Error;
 use crate::queues::OpenQueue;
-use crate::queues::model::{Nack, NackOptions};
+use crate::queues::model::{Fate, NackOptions};
 use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::{Context, Str};
 
@@ -50,16 +50,16 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     let mut is_free = false;
     while let Some(keyword) = args.trailing_keyword()? {
         match keyword.bytes() {
-            b"DELAY" => once(&mut fate, Nack::At(after(now, args.wait()?)?))?,
-            b"AT" => once(&mut fate, Nack::At(args.instant()?))?,
-            b"DEAD" => once(&mut fate, Nack::Dead)?,
+            b"DELAY" => once(&mut fate, Fate::At(after(now, args.wait()?)?))?,
+            b"AT" => once(&mut fate, Fate::At(args.instant()?))?,
+            b"DEAD" => once(&mut fate, Fate::Dead)?,
             b"FREE" => flag(&mut is_free)?,
             b"HOLD" => once(&mut hold, after(now, args.duration()?)?)?,
             b"ERROR" => once(&mut error, args.option_value()?.bytes())?,
             _ => return Err(Error::Syntax),
         }
     }
-    let fate = fate.unwrap_or(Nack::Default);
+    let fate = fate.unwrap_or(Fate::Default);
     let options = NackOptions { is_free, error: error.unwrap_or_default() };
     let given = OpenQueue::edit(ctx, key, now, |queue, effects| {
         let hold = hold.map(|until| (queue.group_of(id), until));

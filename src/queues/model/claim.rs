@@ -1,9 +1,9 @@
 //! ZQ.CLAIM takes ready jobs in serving order, and gives each a lease and a token.
 
 use super::effect::{Change, Effect, JobChange};
+use super::job_data::MAX_WORKER;
 use super::node::{JobNode, Roots, State, TreeId};
 use super::query::{better, parts};
-use super::record::MAX_WORKER;
 use super::{MAX_COUNT, MAX_NOW, MAX_TIME, Micros, Millis, Queue, Settings};
 use crate::base::chunks::NIL;
 
@@ -58,7 +58,7 @@ impl Queue {
         let mut slots = Vec::new();
         for _ in 0..self.free(now).min(count) {
             // A job with a new lease is not ready, so the loop does not meet a job twice.
-            let slot = self.settle_best_ready(now, &mut sink);
+            let slot = self.next_to_claim(now, &mut sink);
             if slot == NIL {
                 break;
             }
@@ -66,8 +66,8 @@ impl Queue {
             self.carry_out(slot, now, JobChange::Claim { token, deadline, worker }, &mut sink);
             slots.push(slot);
         }
-        if self.has_late_units(now) {
-            self.settle(now);
+        if self.needs_settling(now) {
+            self.settle_rates(now);
             sink(&Effect { at: now, change: Change::SettleRates });
         }
         let jobs = slots.iter().map(|&slot| {
@@ -101,20 +101,16 @@ impl Queue {
     /// Whether a claim must run at `now` even if it gets no job: a unit of RATE or GROUPRATE stays taken for longer than
     /// one window from `now`. The claim limits this time to one window. O(1).
     pub fn needs_settling(&self, now: Millis) -> bool {
-        self.has_late_units(now.min(MAX_NOW))
-    }
-
-    /// Whether a unit of RATE or GROUPRATE stays taken for longer than one window from `now`. O(1).
-    fn has_late_units(&self, now: Millis) -> bool {
+        let now = now.min(MAX_NOW);
         let Settings { rate, group_rate, .. } = *self.settings;
-        let of_groups = |rate| self.groups.as_ref().is_some_and(|groups| groups.unsettled(rate, now));
-        rate.is_some_and(|rate| self.rate_log.unsettled(rate, now)) || group_rate.is_some_and(of_groups)
+        let of_groups = |rate| self.groups.as_ref().is_some_and(|groups| groups.needs_settling(rate, now));
+        rate.is_some_and(|rate| self.rate_log.needs_settling(rate, now)) || group_rate.is_some_and(of_groups)
     }
 
     /// Makes taken units of RATE available again within one window from `at`. For a limited number of groups, does the
     /// same with units of GROUPRATE. Removes units that are available again from the logs. Returns the number of
     /// changed groups.
-    pub(super) fn settle(&mut self, at: Millis) -> usize {
+    pub(super) fn settle_rates(&mut self, at: Millis) -> usize {
         if let Some(rate) = self.settings.rate {
             self.rate_log.settle(rate, at);
         }
@@ -131,7 +127,7 @@ impl Queue {
 
     /// Returns the ready job to serve first, or `NIL`. If a declaration (DECLARE) waits behind this job, first carries
     /// out the declaration, and then searches again, because the declaration can change the serving order.
-    fn settle_best_ready(&mut self, now: Millis, sink: &mut impl FnMut(&Effect<'_>)) -> u32 {
+    fn next_to_claim(&mut self, now: Millis, sink: &mut impl FnMut(&Effect<'_>)) -> u32 {
         loop {
             let slot = self.best_ready(now);
             if slot == NIL || !self.has_declaration(slot) {

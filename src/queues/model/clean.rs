@@ -2,9 +2,9 @@
 //! the call does not block the server for long.
 
 use super::effect::{Effect, JobChange};
+use super::job_data::JobData;
 use super::node::{State, TreeId};
 use super::query::{merge, parts};
-use super::record::Record;
 use super::view::JobFilter;
 use super::{MAX_NOW, Millis, Queue};
 use crate::base::chunks::NIL;
@@ -14,7 +14,7 @@ const BATCH: u64 = 1000;
 
 /// The maximum number of jobs that a CLEAN skips because they are too young or recurring. Skipping them takes about a
 /// millisecond.
-const MOST_SKIPPED: u64 = 3000;
+const MAX_SKIPPED: u64 = 3000;
 
 /// The maximum number of dead letters that a command drops because of DEADLEN and DEADTTL.
 pub(super) const DROPPED_AT_ONCE: usize = 64;
@@ -29,8 +29,9 @@ impl Queue {
     /// the number of removed jobs. O(log n) per job.
     ///
     /// Waiting jobs are ordered by due time, but `older` counts from the time at which a job became ready or delayed.
-    /// So the call skips up to `MOST_SKIPPED` jobs that are too young. It also skips recurring jobs that wait for another
-    /// attempt. Recurring jobs that wait for an occurrence are in trees of their own, which the call does not read.
+    /// So the call skips up to `MAX_SKIPPED` jobs that are too young. It also skips recurring jobs that wait for
+    /// another attempt. Recurring jobs that wait for an occurrence are in trees of their own, which the call does not
+    /// read.
     ///
     /// # Errors
     ///
@@ -106,8 +107,8 @@ impl Queue {
         let mut ids = Vec::new();
         // If `older` is longer than the time since 1970, no job is old enough.
         let Some(until) = at.checked_sub(older.unwrap_or(0)) else { return Ok(ids) };
-        let is_due = |slot: &u32| older.is_none() || which.state == State::Delayed || self.due_of(*slot, at) <= until;
-        let group = which.group.map(|name| self.roots_of(name));
+        let is_due = |slot: &u32| older.is_none() || which.state == State::Delayed || self.jobs[*slot].due(at) <= until;
+        let group = which.group.map(|name| self.roots_by_name(name));
         let parts = parts(which.state).iter().filter(|(id, _)| !matches!(id, TreeId::Upcoming | TreeId::RecurringDue));
         let lists = parts.flat_map(|&(id, part)| self.trees(group, id).map(move |tree| tree.list(part, at, None)));
         let mut skipped = 0;
@@ -119,7 +120,7 @@ impl Queue {
             let is_old = || older.is_none() || self.since(slot, at).is_some_and(|since| since <= until);
             if !is_schedule && is_old() {
                 ids.push(self.jobs[slot].id().into());
-            } else if skipped == MOST_SKIPPED {
+            } else if skipped == MAX_SKIPPED {
                 return if ids.is_empty() { Err(TooManySkipped) } else { Ok(ids) };
             } else {
                 skipped += 1;
@@ -131,7 +132,7 @@ impl Queue {
     /// Returns the time at which a job entered its state, or `None` if this time is unknown.
     fn since(&self, slot: u32, at: Millis) -> Option<Millis> {
         let job = &self.jobs[slot];
-        let Record { state, time, created, extras, .. } = self.view(at, job);
+        let JobData { state, time, created, extras, .. } = self.view(at, job);
         let last = created.max(extras.claimed).max(extras.failed).max(extras.since);
         match state {
             State::Dead => Some(time),

@@ -13,9 +13,9 @@ use super::field::{ensure, present, read_fields, read_values, write_fields, writ
 use super::followers::Kind;
 use super::ids::AutoId;
 use super::job::Job;
+use super::job_data::{Extras, JobData, NewJob};
 use super::node::{State, TreeId};
 use super::rate::Taken;
-use super::record::{Extras, NewJob, Record};
 use super::settings::Settings;
 use super::stats::Counters;
 use super::{MAX_TIME, Millis, Queue};
@@ -32,10 +32,10 @@ const OLDEST_VERSION: u64 = 4;
 const END: u64 = 0;
 
 /// The first number of a job is a bit mask. Its two lowest bits are the state. Then comes a bit for each of
-/// [`Record::FIELDS`], and then the bits `WORKER`, `ERROR`, `GROUP`, `FOLLOWER`, `BACKOFF`, `PROGRESS` and
+/// [`JobData::FIELDS`], and then the bits `WORKER`, `ERROR`, `GROUP`, `FOLLOWER`, `BACKOFF`, `PROGRESS` and
 /// `DECLARATION`.
 const STATE_BITS: usize = 2;
-const WORKER: u64 = 1 << (STATE_BITS + Record::FIELDS.len());
+const WORKER: u64 = 1 << (STATE_BITS + JobData::FIELDS.len());
 const ERROR: u64 = 2 * WORKER;
 const GROUP: u64 = 2 * ERROR;
 const FOLLOWER: u64 = 2 * GROUP;
@@ -73,9 +73,9 @@ impl Queue {
         to.number(self.len() as u64);
         for slot in self.slots() {
             let job = &self.jobs[slot];
-            let record = self.record(job);
-            let group = if record.group.is_empty() { None } else { groups.get(record.group).copied() };
-            write_record(&record, group, job, to);
+            let data = self.job_data(job);
+            let group = if data.group.is_empty() { None } else { groups.get(data.group).copied() };
+            write_job(&data, group, job, to);
         }
         to.number(END);
     }
@@ -136,30 +136,30 @@ impl Queue {
 
     /// Adds a stored job. If the job is invalid or the queue has its ID already, returns false and adds nothing. The
     /// caller must check the range of `seq` and `token`.
-    pub(super) fn restore(&mut self, record: &Record<'_>) -> bool {
-        let possible = record.time <= MAX_TIME
-            && record.recurrence.is_none_or(|r| (1..=MAX_TIME).contains(&r.period) && r.anchor <= MAX_TIME)
-            && record.created <= MAX_TIME
-            && record.ttl.is_none_or(|it| [it.ttl, it.expires].iter().all(|ms| (1..=MAX_TIME).contains(ms)))
-            && record.backoff.is_none_or(|backoff| backoff <= MAX_TIME)
-            && record.extras.possible()
+    pub(super) fn restore(&mut self, data: &JobData<'_>) -> bool {
+        let possible = data.time <= MAX_TIME
+            && data.recurrence.is_none_or(|r| (1..=MAX_TIME).contains(&r.period) && r.anchor <= MAX_TIME)
+            && data.created <= MAX_TIME
+            && data.ttl.is_none_or(|it| [it.ttl, it.expires].iter().all(|ms| (1..=MAX_TIME).contains(ms)))
+            && data.backoff.is_none_or(|backoff| backoff <= MAX_TIME)
+            && data.extras.possible()
             && self.has_room()
-            && self.slot_of(record.id).is_none();
-        let mut job = Job::of(record);
-        if record.backoff.is_none() && record.state == State::Claimed && !job.exhausted() {
+            && self.slot_of(data.id).is_none();
+        let mut job = Job::of(data);
+        if data.backoff.is_none() && data.state == State::Claimed && !job.exhausted() {
             job.set_backoff(self.settings.jittered_backoff(job.attempts, job.token));
         }
         // A waiting job must have an attempt left. A claimed job must have had an attempt.
-        let (tree, counts) = match record.state {
+        let (tree, counts) = match data.state {
             State::Ready => (TreeId::Ready, !job.exhausted()),
-            State::Delayed => (job.delayed_tree(record.time), !job.exhausted()),
+            State::Delayed => (job.delayed_tree(data.time), !job.exhausted()),
             State::Claimed => (job.claimed_tree(), job.attempts > 0 && job.token > 0),
             State::Dead => (TreeId::Dead, job.token == 0),
         };
-        let may_wait = record.state == State::Claimed && !job.exhausted();
+        let may_wait = data.state == State::Claimed && !job.exhausted();
         let possible = possible && counts && (may_wait || job.backoff() == 0);
         if possible {
-            self.insert(job, record.group, tree, record.extras);
+            self.insert(job, data.group, tree, data.extras);
         }
         possible
     }
@@ -178,14 +178,14 @@ impl Queue {
         let mut slots: Vec<u32> = self.slots().collect();
         slots.sort_unstable_by_key(|&slot| self.jobs[slot].node.seq);
         let jobs = slots.into_iter().flat_map(|slot| {
-            let record = self.record(&self.jobs[slot]);
-            let behind = self.jobs[slot].behind().map(|push| match (push.job(record.id), push.kind) {
+            let data = self.job_data(&self.jobs[slot]);
+            let behind = self.jobs[slot].behind().map(|push| match (push.job(data.id), push.kind) {
                 (job, Kind::Follower) => Change::RestoreFollower(job),
                 (job, Kind::Declaration { is_timed }) => Change::RestoreDeclaration { job, is_timed },
             });
-            let Extras { progress: text, progressed: at, .. } = record.extras;
-            let progress = (!text.is_empty()).then_some(Change::RestoreProgress { id: record.id, text, at });
-            std::iter::once(Change::RestoreJob(record)).chain(progress).chain(behind)
+            let Extras { progress: text, progressed: at, .. } = data.extras;
+            let progress = (!text.is_empty()).then_some(Change::RestoreProgress { id: data.id, text, at });
+            std::iter::once(Change::RestoreJob(data)).chain(progress).chain(behind)
         });
         let rate = self.rate_log.entries().map(|&taken| Change::RestoreUnits { group: None, taken });
         let groups = self.turns().flat_map(|(name, units)| {
@@ -220,11 +220,11 @@ fn read_units(from: &mut impl Reader) -> Result<Vec<Taken>, DecodeError> {
 }
 
 /// Writes a job, and the push that waits behind it. `group` is the number of the job's group.
-fn write_record(job: &Record<'_>, group: Option<u64>, stored: &Job, to: &mut impl Writer) {
+fn write_job(job: &JobData<'_>, group: Option<u64>, stored: &Job, to: &mut impl Writer) {
     let Extras { worker, error, progress, progressed, .. } = job.extras;
     let (follower, declaration) = (stored.follower(), stored.declaration());
     let bare = job.bare();
-    let mut first = job.state as u64 | present(&Record::FIELDS, job, &bare) << STATE_BITS;
+    let mut first = job.state as u64 | present(&JobData::FIELDS, job, &bare) << STATE_BITS;
     let flags = [
         (!worker.is_empty(), WORKER),
         (!error.is_empty(), ERROR),
@@ -240,8 +240,8 @@ fn write_record(job: &Record<'_>, group: Option<u64>, stored: &Job, to: &mut imp
     for number in [first, job.time, u64::from(job.priority.cast_unsigned()), job.seq] {
         to.number(number);
     }
-    write_values(&Record::FIELDS, job, &bare, to);
-    [worker, error].into_iter().filter(|words| !words.is_empty()).for_each(|words| to.bytes(words));
+    write_values(&JobData::FIELDS, job, &bare, to);
+    [worker, error].into_iter().filter(|text| !text.is_empty()).for_each(|text| to.bytes(text));
     if let Some(group) = group {
         to.number(group);
     }
@@ -313,10 +313,10 @@ fn read_job<R: Reader>(
     let state = State::ALL[(first & 3) as usize];
     let (time, priority, seq) = (from.number()?, from.number()?, from.number()?);
     let priority = u32::try_from(priority).map_err(|_| DecodeError::Invalid("priority out of range"))?;
-    let mut job = Record::new(id.as_ref(), payload.as_ref(), state, time, priority.cast_signed(), seq).bare();
-    read_values(&Record::FIELDS, first >> STATE_BITS, &mut job, from)?;
-    let mut words = |flag| if first & flag != 0 { from.bytes().map(Some) } else { Ok(None) };
-    let (worker, error) = (words(WORKER)?, words(ERROR)?);
+    let mut job = JobData::new(id.as_ref(), payload.as_ref(), state, time, priority.cast_signed(), seq).bare();
+    read_values(&JobData::FIELDS, first >> STATE_BITS, &mut job, from)?;
+    let mut text = |flag| if first & flag != 0 { from.bytes().map(Some) } else { Ok(None) };
+    let (worker, error) = (text(WORKER)?, text(ERROR)?);
     job.extras.worker = worker.as_ref().map_or(b"", AsRef::as_ref);
     job.extras.error = error.as_ref().map_or(b"", AsRef::as_ref);
     if first & GROUP != 0 {

@@ -10,8 +10,8 @@
 
 use super::effect::{Change, Effect};
 use super::followers::{Kind, PushBehind};
+use super::job_data::{NewJob, Recurrence, Ttl};
 use super::node::{State, TreeId};
-use super::record::{NewJob, Recurrence, Ttl};
 use super::{Full, MAX_NOW, Millis, Push, Queue};
 
 impl PushBehind {
@@ -78,16 +78,16 @@ impl Queue {
         if let Some(follower) = job.follower() {
             return state == State::Claimed && job.recurrence().is_none() && are_alike(&follower.job(b""), new);
         }
-        let record = self.record(job);
+        let data = self.job_data(job);
         let present = NewJob {
             id: b"",
-            payload: record.payload,
-            group: record.group,
+            payload: data.payload,
+            group: data.group,
             due: 0,
-            priority: record.priority,
-            max_attempts: record.max_attempts,
-            every: record.recurrence.map(|it| it.period),
-            ttl: record.ttl.map(|it| it.ttl),
+            priority: data.priority,
+            max_attempts: data.max_attempts,
+            every: data.recurrence.map(|it| it.period),
+            ttl: data.ttl.map(|it| it.ttl),
         };
         are_alike(&present, new)
     }
@@ -128,7 +128,7 @@ impl Queue {
         if old.is_some_and(|old| old.period == period) {
             let gets_attempt = new.max_attempts > 0 && job.attempts >= new.max_attempts;
             return self.change_waiting(slot, at, gets_attempt.then_some(due), |queue, due| {
-                queue.drop_follower(slot);
+                queue.take_follower(slot);
                 queue.carry_out_declaration(slot, at, &declaration, due);
             });
         }
@@ -141,10 +141,10 @@ impl Queue {
         };
         let due = moved.filter(|_| is_ahead).unwrap_or(due);
         self.change_waiting(slot, at, Some(due), |queue, due| {
-            queue.drop_follower(slot);
+            queue.take_follower(slot);
             queue.carry_out_declaration(slot, at, &declaration, due);
             if is_ahead {
-                queue.anchor(slot, due);
+                queue.count_from(slot, due);
             }
         });
     }
@@ -202,7 +202,7 @@ impl Queue {
         let job = &self.jobs[slot];
         let declared = job.has_missed(at) && self.has_declaration(slot);
         let next = if declared { self.next_occurrence(slot, job.node.time) } else { None };
-        next.unwrap_or_else(|| self.due_of(slot, at))
+        next.unwrap_or_else(|| self.jobs[slot].due(at))
     }
 
     /// Restores the declaration that waits behind the job with the same ID. Returns false, and does nothing, if there is

@@ -2,8 +2,9 @@
 //! expires. A job with a TTL also has one ([`super::expiry`]).
 //!
 //! A job in [`TreeId::ClaimedBackoff`] waits for BACKOFF after its lease. A job in [`TreeId::ClaimedRecurring`] waits
-//! for its next occurrence. The time at which such a job is due again follows from the job alone ([`Job::back_at`]),
-//! because the claim has stored how long the job waits for BACKOFF. So no effect is needed when the lease expires.
+//! for its next occurrence. The time at which such a job is due again follows from the job alone
+//! ([`Job::due_again_at`]), because the claim has stored how long the job waits for BACKOFF. So no effect is needed
+//! when the lease expires.
 //!
 //! Like all trees of claimed jobs, these two trees are ordered by deadline. But BACKOFF and JITTER can change the order
 //! in which jobs are due again. So each job in the two trees also has an entry, a [`DueEntry`], in a second tree
@@ -78,7 +79,7 @@ impl Queue {
     fn due_entry(&self, slot: u32, tree: TreeId, of_all_groups: bool) -> DueEntry {
         let job = &self.jobs[slot];
         let is_of_ttl = TreeId::OF_TTL.contains(&tree);
-        let due = job.back_at();
+        let due = job.due_again_at();
         let mut node = JobNode { tree, ..JobNode::new((due, job.node.priority, job.node.seq)) };
         let end = if is_of_ttl { self.end_of_ttl(slot) } else { job.node.time };
         if !is_of_ttl {
@@ -106,22 +107,18 @@ impl Queue {
         let root = root_mut(&mut self.roots, self.groups.as_deref_mut(), member, tree);
         *root = change(&mut self.due_entries, *root, order);
     }
-
-    /// Returns the due time of a job at `now`. If the job's lease has expired, this is [`Job::back_at`].
-    pub(super) fn due_of(&self, slot: u32, now: Millis) -> Millis {
-        self.jobs[slot].due(now)
-    }
 }
 
 impl Job {
-    /// See [`Queue::due_of`].
+    /// Returns the due time of the job at `now`. If the job's lease has expired, this is the time of
+    /// [`due_again_at`](Job::due_again_at).
     pub fn due(&self, now: Millis) -> Millis {
-        if self.is_lease_expired(now) { self.back_at() } else { self.node.time }
+        if self.is_lease_expired(now) { self.due_again_at() } else { self.node.time }
     }
 
     /// Returns the time at which a claimed job is due again if no command changes it. A job in [`TreeId::ClaimedLast`]
     /// becomes a dead letter at this time.
-    pub fn back_at(&self) -> Millis {
+    pub fn due_again_at(&self) -> Millis {
         let deadline = self.node.time;
         match (self.node.tree, self.recurrence()) {
             (TreeId::ClaimedBackoff, _) => time::after_at_most(deadline, self.backoff()),

@@ -10,9 +10,9 @@
 
 use super::ids::AutoId;
 use super::job::Attempt;
+use super::job_data::{JobData, NewJob};
 use super::node::State;
 use super::rate::Taken;
-use super::record::{NewJob, Record};
 use super::settings::Settings;
 use super::stats::Counters;
 use super::{MAX_COUNT, MAX_NOW, MAX_TIME, Millis, Queue};
@@ -52,7 +52,7 @@ pub enum Change<'a> {
     /// Replaces the settings.
     Configure(Settings),
     /// AOF rewriting: restores a job. Jobs are restored in the order of `seq`.
-    RestoreJob(Record<'a>),
+    RestoreJob(JobData<'a>),
     /// AOF rewriting: restores a push that waits behind the job with the same ID.
     RestoreFollower(NewJob<'a>),
     /// AOF rewriting: restores a declaration that waits behind the job with the same ID.
@@ -180,23 +180,21 @@ impl Queue {
                 return fits;
             }
             Change::SettleRates => {
-                let settled = self.settle(at);
+                let settled = self.settle_rates(at);
                 return settled > 0 || self.settings.rate.is_some() || self.settings.group_rate.is_some();
             }
             Change::Redrive { count, group }
-                if count <= self.count_of(group.map(|name| self.roots_of(name)), at, State::Dead) =>
+                if count <= self.count_in_group(group.map(|name| self.roots_by_name(name)), at, State::Dead) =>
             {
                 self.revive_oldest(at, group, count);
             }
             Change::Hold { group, until } => return until <= MAX_TIME && self.hold_group(group, until),
             Change::Configure(settings) if settings == settings.normal() => self.set(at, settings),
-            Change::RestoreJob(record)
-                if (self.next_seq..MAX_COUNT).contains(&record.seq)
-                    && record.token <= MAX_COUNT
-                    && self.restore(&record) =>
+            Change::RestoreJob(data)
+                if (self.next_seq..MAX_COUNT).contains(&data.seq) && data.token <= MAX_COUNT && self.restore(&data) =>
             {
-                self.next_seq = record.seq + 1;
-                self.last_token = self.last_token.max(record.token);
+                self.next_seq = data.seq + 1;
+                self.last_token = self.last_token.max(data.token);
             }
             Change::RestoreFollower(job) => return self.restore_follower(&job),
             Change::RestoreDeclaration { job, is_timed } => return self.restore_declaration(&job, is_timed),

@@ -58,7 +58,7 @@ impl Queue {
             (TreeId::ClaimedLast, _) if self.has_follower(slot) => time,
             (TreeId::ClaimedLast | TreeId::Dead, _) | (_, None) => NEVER,
             (TreeId::Claimed | TreeId::ClaimedBackoff, Some(ttl)) => ttl.expires.max(time),
-            (TreeId::ClaimedRecurring, Some(ttl)) => time::after_at_most(job.back_at(), ttl.ttl),
+            (TreeId::ClaimedRecurring, Some(ttl)) => time::after_at_most(job.due_again_at(), ttl.ttl),
             (_, Some(ttl)) => ttl.expires,
         }
     }
@@ -90,18 +90,13 @@ impl Queue {
         }
     }
 
-    /// Returns the earliest time in [`Queue::expiries`]. O(log n).
-    pub(super) fn first_expiry(&self) -> Option<Millis> {
-        self.expiries.first().map(|&(expiry, _)| expiry)
-    }
-
     /// Returns the time at which a job's TTL ends. If the job waits for its next occurrence after its lease, returns
     /// the end of that occurrence's TTL. The job must have a TTL.
     pub(super) fn end_of_ttl(&self, slot: u32) -> Millis {
         let job = &self.jobs[slot];
         let ttl = job.ttl().unwrap_or_default();
         match job.node.tree {
-            TreeId::ClaimedRecurring => time::after_at_most(job.back_at(), ttl.ttl),
+            TreeId::ClaimedRecurring => time::after_at_most(job.due_again_at(), ttl.ttl),
             _ => ttl.expires,
         }
     }
@@ -120,7 +115,7 @@ impl Queue {
 
     /// Returns the time at which all jobs of a group that a claim could get have expired. From this time on, no claim
     /// gets a job of the group until a command changes the group. Returns [`NEVER`] if there is no such time.
-    pub(super) fn last_end(&self, roots: &Roots) -> Millis {
+    pub(super) fn closes_at(&self, roots: &Roots) -> Millis {
         let has_candidate = |&(id, _): &(TreeId, Part)| self.tree(roots, id).best(Part::All, 0, self.order()).is_some();
         if !roots.have_ttl() || parts(State::Ready).iter().any(has_candidate) {
             return NEVER;

@@ -1,7 +1,7 @@
 //! Extras: the worker, the error text, and some times of a job.
 
 use super::Millis;
-use super::record::Extras;
+use super::job_data::Extras;
 
 /// A time in seven bytes, because a time has fewer than 56 bits.
 #[derive(Clone, Copy, Debug, Default)]
@@ -29,16 +29,16 @@ pub(super) struct OwnedExtras {
     error_len: [u8; 2],
     /// The worker's name, and the error text. If the job has a text of PROGRESS, its time in seven bytes and the text
     /// follow.
-    words: Box<[u8]>,
+    texts: Box<[u8]>,
 }
 
 impl OwnedExtras {
     pub fn owned_bytes(&self) -> usize {
-        self.words.len()
+        self.texts.len()
     }
 
     pub fn extras(&self) -> Extras<'_> {
-        let (worker, rest) = self.words.split_at(self.worker_len.into());
+        let (worker, rest) = self.texts.split_at(self.worker_len.into());
         let (error, rest) = rest.split_at(u16::from_le_bytes(self.error_len).into());
         let (progressed, progress) = match rest.split_first_chunk() {
             Some((&time, text)) => (ShortTime(time).get(), text),
@@ -64,30 +64,30 @@ impl OwnedExtras {
         self.set_claimed(extras.claimed);
         self.set_failed(extras.failed);
         self.set_since(extras.since);
-        self.words = words(extras);
+        self.texts = texts(extras);
         (self.worker_len, self.error_len) = (extras.worker.len() as u8, (extras.error.len() as u16).to_le_bytes());
     }
 
     /// Sets the worker's name, at most [`MAX_WORKER`](super::MAX_WORKER) bytes, and the error text. `None` keeps the
     /// old name or text.
-    pub fn set_words(&mut self, worker: Option<&[u8]>, error: Option<&[u8]>) {
+    pub fn set_texts(&mut self, worker: Option<&[u8]>, error: Option<&[u8]>) {
         let old = self.extras();
         let (worker, error) = (worker.unwrap_or(old.worker), error.unwrap_or(old.error));
         if (worker, error) != (old.worker, old.error) {
             let lens = (worker.len() as u8, (error.len() as u16).to_le_bytes());
-            self.words = words(Extras { worker, error, ..old });
+            self.texts = texts(Extras { worker, error, ..old });
             (self.worker_len, self.error_len) = lens;
         }
     }
 
     pub fn set_progress(&mut self, progress: &[u8], at: Millis) {
         let progressed = if progress.is_empty() { 0 } else { at };
-        self.words = words(Extras { progress, progressed, ..self.extras() });
+        self.texts = texts(Extras { progress, progressed, ..self.extras() });
     }
 }
 
-/// Returns [`OwnedExtras::words`].
-fn words(extras: Extras<'_>) -> Box<[u8]> {
+/// Returns [`OwnedExtras::texts`].
+fn texts(extras: Extras<'_>) -> Box<[u8]> {
     let Extras { worker, error, progress, progressed, .. } = extras;
     let time = ShortTime::of(progressed).0;
     [worker, error, if progress.is_empty() { &[] } else { &time[..] }, progress].concat().into()

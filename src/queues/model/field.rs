@@ -1,5 +1,5 @@
 //! Tables of the numbers of a queue: its [settings](super::Settings::FIELDS), its [counters](super::Counters::FIELDS),
-//! and the optional numbers of a [job](super::Record::FIELDS). A number's row determines how the number is stored,
+//! and the optional numbers of a [job](super::JobData::FIELDS). A number's row determines how the number is stored,
 //! replicated, set by ZQ.CONFIG and shown by ZQ.STATS.
 
 use crate::base::stream::{DecodeError, Reader, Writer};

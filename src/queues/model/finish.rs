@@ -6,14 +6,14 @@
 
 use super::effect::{Effect, JobChange};
 use super::job::Attempt;
+use super::job_data::{Extras, MAX_ERROR};
 use super::node::State;
-use super::record::{Extras, MAX_ERROR};
 use super::{MAX_NOW, MAX_TIME, Millis, Queue};
 use crate::base::time;
 
-/// What a NACK does with the job.
+/// What becomes of a job after a NACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Nack {
+pub enum Fate {
     /// The job is due after the delay that BACKOFF sets. Without BACKOFF, the job is due now.
     Default,
     At(Millis),
@@ -44,11 +44,11 @@ impl Queue {
     /// Acknowledges a job. Returns `None` if the token is not valid. O(log n).
     pub fn ack<'a>(&mut self, now: Millis, id: &'a [u8], token: u64) -> Option<Effect<'a>> {
         let at = now.min(MAX_NOW);
-        let slot = self.holder(id, token)?;
+        let slot = self.find_by_token(id, token)?;
         self.decide(slot, at, id, JobChange::Ack { next_due: self.next_occurrence(slot, at) })
     }
 
-    /// Stores a text on how far a job has come: at most [`MAX_PROGRESS`](super::record::MAX_PROGRESS) bytes. An empty
+    /// Stores a text on how far a job has come: at most [`MAX_PROGRESS`](super::job_data::MAX_PROGRESS) bytes. An empty
     /// text removes what is stored. Returns `None` if the token is not valid, and `Some(None)` if nothing changes.
     /// O(log n).
     pub fn progress<'a>(
@@ -59,7 +59,7 @@ impl Queue {
         text: &'a [u8],
     ) -> Option<Option<Effect<'a>>> {
         let at = now.min(MAX_NOW);
-        let slot = self.holder(id, token)?;
+        let slot = self.find_by_token(id, token)?;
         let Extras { progress, progressed, .. } = self.jobs[slot].extras();
         if (progress, progressed) == (text, if text.is_empty() { 0 } else { at }) {
             return Some(None);
@@ -70,17 +70,17 @@ impl Queue {
     /// NACKs a job. Returns `None` if the token is not valid. O(log n).
     ///
     /// If the attempt counts and was the last one, the job becomes a dead letter. A recurring job waits for its next
-    /// occurrence instead. [`Nack::Dead`] makes any job a dead letter.
+    /// occurrence instead. [`Fate::Dead`] makes any job a dead letter.
     pub fn nack<'a>(
         &mut self,
         now: Millis,
         id: &'a [u8],
         token: u64,
-        nack: Nack,
+        fate: Fate,
         options: NackOptions<'a>,
     ) -> Option<Effect<'a>> {
         let at = now.min(MAX_NOW);
-        let slot = self.holder(id, token)?;
+        let slot = self.find_by_token(id, token)?;
         let NackOptions { is_free, error } = options;
         let error = truncated(error, MAX_ERROR);
         let job = &self.jobs[slot];
@@ -89,14 +89,14 @@ impl Queue {
         let retry = |due: Millis, attempt| JobChange::Retry { due: due.min(MAX_TIME), attempt, error };
         let attempt = if is_free { Attempt::Free } else { Attempt::Counts };
         let backoff = || self.settings.jittered_backoff(job.attempts, token);
-        let change = match nack {
-            Nack::Dead => dead,
+        let change = match fate {
+            Fate::Dead => dead,
             _ if job.is_exhausted_after(delivered) => {
                 let next = job.recurrence().and_then(|_| self.next_occurrence(slot, at));
                 next.map_or(dead, |due| retry(due, Attempt::Last))
             }
-            Nack::At(due) => retry(due, attempt),
-            Nack::Default => retry(time::after_at_most(at, backoff()), attempt),
+            Fate::At(due) => retry(due, attempt),
+            Fate::Default => retry(time::after_at_most(at, backoff()), attempt),
         };
         self.decide(slot, at, id, change)
     }
@@ -112,7 +112,7 @@ impl Queue {
         deadline: Millis,
     ) -> Option<Option<Effect<'a>>> {
         let at = now.min(MAX_NOW);
-        let slot = self.holder(id, token)?;
+        let slot = self.find_by_token(id, token)?;
         if self.state_of(slot, at) != State::Claimed {
             return None;
         }
@@ -124,7 +124,7 @@ impl Queue {
     }
 
     /// Returns the slot of the job that has this ID and this token.
-    fn holder(&self, id: &[u8], token: u64) -> Option<u32> {
+    fn find_by_token(&self, id: &[u8], token: u64) -> Option<u32> {
         let slot = self.slot_of(id)?;
         (token != 0 && self.jobs[slot].token == token).then_some(slot)
     }

@@ -2,8 +2,8 @@
 //! then. With DECLARE, it is a *declaration* ([`super::declare`]).
 
 use super::Queue;
+use super::job_data::{NewJob, Ttl};
 use super::node::TreeId;
-use super::record::{NewJob, Ttl};
 
 #[derive(Clone, Debug)]
 pub(super) struct PushBehind {
@@ -91,12 +91,12 @@ impl Queue {
     }
 
     /// Removes and returns the follower of a job. The job must be in no tree.
-    pub(super) fn drop_follower(&mut self, slot: u32) -> Option<Box<PushBehind>> {
+    pub(super) fn take_follower(&mut self, slot: u32) -> Option<Box<PushBehind>> {
         if self.has_follower(slot) { self.set_behind(slot, None) } else { None }
     }
 
     /// Removes and returns the declaration that waits behind a job. The job must be in no tree.
-    pub(super) fn drop_declaration(&mut self, slot: u32) -> Option<Box<PushBehind>> {
+    pub(super) fn take_declaration(&mut self, slot: u32) -> Option<Box<PushBehind>> {
         if self.has_declaration(slot) { self.set_behind(slot, None) } else { None }
     }
 
@@ -109,11 +109,11 @@ impl Queue {
 
     /// If a push with AGAIN waits behind a recurring job, moves the payload and the TTL of the push to the job. Removes
     /// the text of PROGRESS, which belongs to the old payload. The job must be in no tree.
-    pub(super) fn take_on(&mut self, slot: u32) {
-        if let Some(push) = self.drop_follower(slot) {
-            self.forget_progress(slot);
+    pub(super) fn carry_out_follower(&mut self, slot: u32) {
+        if let Some(push) = self.take_follower(slot) {
+            self.clear_progress(slot);
             self.count_replaced_push();
-            self.renew_body(slot, push.rest.ttl.map(|ttl| Ttl::from(0, ttl)), &push.payload);
+            self.set_payload_and_ttl(slot, push.rest.ttl.map(|ttl| Ttl::from(0, ttl)), &push.payload);
         }
     }
 }

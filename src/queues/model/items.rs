@@ -32,7 +32,7 @@ impl Item for Member {
 }
 
 /// A job's entry in a tree of [`TreeId::OF_DUE_ENTRIES`]. The time of its node is the time at which the job is due
-/// (again): [`Job::back_at`](super::job::Job::back_at).
+/// (again): [`Job::due_again_at`](super::job::Job::due_again_at).
 #[derive(Clone, Debug)]
 pub(super) struct DueEntry {
     pub node: JobNode,
@@ -69,7 +69,7 @@ impl Item for DueEntry {
         self.bound
     }
 
-    fn gather(items: &mut impl Items<DueEntry>, root: u32) -> bool {
+    fn update_bounds(items: &mut impl Items<DueEntry>, root: u32) -> bool {
         let Links { left, right, .. } = items[root].node.links;
         let children = [left, right].into_iter().filter(|&child| child != NIL);
         let is_of_ttl = TreeId::OF_TTL.contains(&items[root].node.tree);

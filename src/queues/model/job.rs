@@ -5,8 +5,8 @@
 
 use super::extras::OwnedExtras;
 use super::followers::{Kind, PushBehind};
+use super::job_data::{Extras, JobData, Recurrence, Ttl};
 use super::node::{HAS_TTL, JobNode, State, TreeId};
-use super::record::{Extras, Record, Recurrence, Ttl};
 use super::tree::Item;
 use super::{ALLOCATION, Millis};
 use crate::base::chunks::NIL;
@@ -117,31 +117,30 @@ impl Job {
         self.body[..len].copy_from_slice(&member.to_le_bytes()[..len]);
     }
 
-    /// Returns a job with the values of a record, except its `extras`. The job is not yet in a tree, in its group or in
-    /// the index.
-    pub fn of(record: &Record<'_>) -> Job {
-        let is_grouped = !record.group.is_empty();
+    /// Returns a job with this data, except its `extras`. The job is not yet in a tree, in its group or in the index.
+    pub fn of(data: &JobData<'_>) -> Job {
+        let is_grouped = !data.group.is_empty();
         let member = if is_grouped { &NIL.to_le_bytes()[..] } else { &[] };
         let mut job = Job {
-            node: JobNode::new((record.time, record.priority, record.seq)),
-            body: [member, record.id, record.payload].concat().into_boxed_slice(),
-            id_len: u32::try_from(record.id.len()).unwrap_or(u32::MAX),
+            node: JobNode::new((data.time, data.priority, data.seq)),
+            body: [member, data.id, data.payload].concat().into_boxed_slice(),
+            id_len: u32::try_from(data.id.len()).unwrap_or(u32::MAX),
             low: 0,
-            token: record.token,
+            token: data.token,
             rare: None,
-            attempts: record.attempts,
-            max_attempts: record.max_attempts,
+            attempts: data.attempts,
+            max_attempts: data.max_attempts,
         };
         job.set_flag(GROUPED, is_grouped);
-        if record.recurrence.is_some() || record.ttl.is_some() || record.backoff.is_some() {
+        if data.recurrence.is_some() || data.ttl.is_some() || data.backoff.is_some() {
             job.change_rare(|rare| {
-                rare.recurrence = record.recurrence.unwrap_or_default();
-                rare.ttl = record.ttl.unwrap_or_default();
-                rare.backoff = record.backoff.unwrap_or(0);
+                rare.recurrence = data.recurrence.unwrap_or_default();
+                rare.ttl = data.ttl.unwrap_or_default();
+                rare.backoff = data.backoff.unwrap_or(0);
             });
-            job.set_flag(HAS_TTL, record.ttl.is_some());
+            job.set_flag(HAS_TTL, data.ttl.is_some());
         }
-        job.set_created(record.created);
+        job.set_created(data.created);
         job
     }
 
@@ -226,7 +225,7 @@ impl Job {
     /// new TTL for its next run.
     pub fn expires(&self, now: Millis) -> Option<Millis> {
         let ttl = self.ttl()?;
-        let next = self.has_missed(now).then(|| Ttl::from(self.back_at(), ttl.ttl));
+        let next = self.has_missed(now).then(|| Ttl::from(self.due_again_at(), ttl.ttl));
         Some(next.unwrap_or(ttl).expires)
     }
 
@@ -290,7 +289,7 @@ impl Job {
         let (before, after) = self.node.tree.states();
         if now < self.node.time {
             before
-        } else if now < self.back_at() {
+        } else if now < self.due_again_at() {
             State::Delayed
         } else {
             after

@@ -42,7 +42,7 @@ impl Queue {
             let anchor = job.recurrence().map(|recurrence| recurrence.anchor);
             job.has_missed(at) || anchor.is_none_or(|anchor| anchor == due)
         };
-        if due.is_none_or(|due| due == self.due_of(slot, at) && counts_from(due))
+        if due.is_none_or(|due| due == self.jobs[slot].due(at) && counts_from(due))
             && priority.is_none_or(|priority| priority == job.node.priority)
         {
             return Some(None);
@@ -55,7 +55,7 @@ impl Queue {
     /// ready. O(log n) per job.
     pub fn redrive<'a>(&mut self, now: Millis, group: Option<&'a [u8]>, count: u64) -> Option<Effect<'a>> {
         let at = now.min(MAX_NOW);
-        let dead = self.count_of(group.map(|name| self.roots_of(name)), at, State::Dead);
+        let dead = self.count_in_group(group.map(|name| self.roots_by_name(name)), at, State::Dead);
         let count = dead.min(count).min(self.room(at));
         self.revive_oldest(at, group, count);
         let change = Change::Redrive { count, group };
@@ -128,7 +128,7 @@ impl Queue {
     /// Makes the `count` oldest dead letters ready. If `group` is a name, takes only dead letters of this group.
     pub(super) fn revive_oldest(&mut self, at: Millis, group: Option<&[u8]>, count: u64) {
         for _ in 0..count {
-            let slot = self.oldest_dead_letter(group.map(|name| self.roots_of(name)), at);
+            let slot = self.oldest_dead_letter(group.map(|name| self.roots_by_name(name)), at);
             if slot == NIL {
                 return;
             }

@@ -98,6 +98,7 @@ mod groups;
 mod ids;
 mod items;
 mod job;
+mod job_data;
 mod manage;
 mod node;
 mod place;
@@ -105,7 +106,6 @@ mod priorities;
 mod push;
 mod query;
 mod rate;
-mod record;
 mod relocate;
 mod settings;
 mod stats;
@@ -120,15 +120,15 @@ pub use claim::Claimed;
 pub use clean::TooManySkipped;
 pub use effect::{Change, Effect, JobChange, Totals};
 pub use field::{Field, Notation};
-pub use finish::{Nack, NackOptions};
+pub use finish::{Fate, NackOptions};
 pub use ids::AutoId;
 pub use job::Attempt;
+pub use job_data::{Extras, JobData, MAX_PROGRESS, MAX_WORKER, NewJob};
+#[cfg(test)]
+pub use job_data::{Recurrence, Ttl};
 pub use node::State;
 pub use push::{Full, Push};
 pub use rate::{Rate, Taken};
-pub use record::{Extras, MAX_PROGRESS, MAX_WORKER, NewJob, Record};
-#[cfg(test)]
-pub use record::{Recurrence, Ttl};
 pub use settings::Settings;
 pub use stats::{Counters, STORED_STATES};
 pub use view::{AfterError, JobFilter};
@@ -198,7 +198,7 @@ impl Queue {
     pub fn is_unused(&self) -> bool {
         self.is_empty()
             && self.groups.is_none()
-            && self.rate_log.back_at().is_none()
+            && self.rate_log.last_back_at().is_none()
             && *self.settings == *Settings::OFF
     }
 

@@ -82,8 +82,9 @@ impl TreeId {
         [TreeId::Claimed, TreeId::ClaimedLast, TreeId::ClaimedBackoff, TreeId::ClaimedRecurring];
 
     /// Returns two states of a job in this tree: the state before [`JobNode::time`], and the state from
-    /// [`Job::back_at`](super::job::Job::back_at) on. The first state is also the stored state. Between the two times,
-    /// the job is delayed. The two times differ only in [`TreeId::ClaimedBackoff`] and [`TreeId::ClaimedRecurring`].
+    /// [`Job::due_again_at`](super::job::Job::due_again_at) on. The first state is also the stored state. Between the
+    /// two times, the job is delayed. The two times differ only in [`TreeId::ClaimedBackoff`] and
+    /// [`TreeId::ClaimedRecurring`].
     pub fn states(self) -> (State, State) {
         match self {
             TreeId::Ready | TreeId::ReadyTtl => (State::Ready, State::Ready),

@@ -3,8 +3,8 @@
 use super::extras::OwnedExtras;
 use super::groups::root_mut;
 use super::job::Job;
+use super::job_data::Extras;
 use super::node::{Roots, TreeId};
-use super::record::Extras;
 use super::tree::{self, ServingOrder};
 use super::{Millis, Queue};
 use crate::base::chunks::Chunks;
@@ -25,11 +25,11 @@ impl Queue {
         let slot = self.jobs.push(job);
         self.index.insert(self.hash_of(slot), slot);
         self.join_group(slot, group);
-        // The times of an ORDERED group, which `put` updates, depend on the extras.
+        // The times of an ORDERED group, which `link` updates, depend on the extras.
         if !extras.is_nothing() {
             self.edit_extras(slot, |owned| owned.set(extras));
         }
-        self.put(slot, tree, time);
+        self.link(slot, tree, time);
     }
 
     /// Removes a job, and the push or the declaration that waits behind it. The job in the last slot moves to the free
@@ -50,12 +50,7 @@ impl Queue {
     }
 
     /// Adds a job to a tree. The job must be in no tree.
-    pub(super) fn put(&mut self, slot: u32, tree: TreeId, time: Millis) {
-        self.link(slot, tree, time);
-        self.update_group_times_of(self.jobs[slot].member());
-    }
-
-    fn link(&mut self, slot: u32, tree: TreeId, time: Millis) {
+    pub(super) fn link(&mut self, slot: u32, tree: TreeId, time: Millis) {
         let node = &mut self.jobs[slot].node;
         (node.tree, node.time) = (tree, time);
         self.priorities.add(node.priority);
@@ -63,10 +58,11 @@ impl Queue {
         self.link_member(slot);
         self.link_due_entry(slot);
         self.link_expiry(slot);
+        self.update_group_times_of(self.jobs[slot].member());
     }
 
     pub(super) fn unlink(&mut self, slot: u32) {
-        self.priorities.leave(self.jobs[slot].node.priority);
+        self.priorities.remove(self.jobs[slot].node.priority);
         self.unlink_due_entry(slot);
         self.unlink_expiry(slot);
         self.change_tree(slot, |jobs, root, order| tree::remove(jobs, root, slot, order));

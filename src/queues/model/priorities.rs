@@ -1,7 +1,7 @@
 //! The number of jobs of each priority, for up to eight priorities. If all jobs have the same priority, their due times
 //! determine the serving order.
 
-const MOST: usize = 8;
+const MAX_PRIORITIES: usize = 8;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Priorities {
@@ -14,7 +14,7 @@ impl Priorities {
     pub fn add(&mut self, priority: i32) {
         match self.position(priority) {
             Some(at) => self.counts[at].1 += 1,
-            None if self.others == 0 && self.counts.len() < MOST => {
+            None if self.others == 0 && self.counts.len() < MAX_PRIORITIES => {
                 self.counts.reserve_exact(1); // a push would reserve four
                 self.counts.push((priority, 1));
             }
@@ -22,7 +22,7 @@ impl Priorities {
         }
     }
 
-    pub fn leave(&mut self, priority: i32) {
+    pub fn remove(&mut self, priority: i32) {
         match self.position(priority) {
             Some(at) if self.counts[at].1 == 1 => drop(self.counts.swap_remove(at)),
             Some(at) => self.counts[at].1 -= 1,

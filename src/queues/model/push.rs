@@ -1,11 +1,12 @@
 //! ZQ.PUSH adds a job to the queue.
 
 use super::effect::{Change, Effect};
+use super::job_data::NewJob;
 use super::node::State;
-use super::record::NewJob;
 use super::{MAX_COUNT, MAX_NOW, MAX_TIME, Millis, Queue};
 use crate::base::chunks::MAX_ITEMS;
 
+/// The arguments of a push. The queue makes a [`NewJob`] of them: it adds the ID and the settings.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Push<'a> {
     pub payload: &'a [u8],

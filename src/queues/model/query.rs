@@ -98,13 +98,13 @@ impl<'a> JobTree<'a> {
         (first != NIL).then(|| (key(self.node(first)), self.job(first)))
     }
 
-    /// Returns the first time in the tree for which `holds` is true. If `holds` is true for a time, it must be true for
-    /// all later times. Calls `holds` O(log n) times.
-    pub fn first_where(self, holds: impl Fn(Millis) -> bool) -> Option<Millis> {
+    /// Returns the first time in the tree for which `pred` is true. If `pred` is true for a time, it must be true for
+    /// all later times. Calls `pred` O(log n) times.
+    pub fn first_where(self, pred: impl Fn(Millis) -> bool) -> Option<Millis> {
         let (mut root, mut first) = (self.root, None);
         while root != NIL {
             let JobNode { time, links, .. } = *self.node(root);
-            if holds(time) {
+            if pred(time) {
                 first = Some(time);
                 root = links.left;
             } else {

@@ -5,6 +5,9 @@
 //! higher limits, the time is rounded up to a multiple of a hundredth of the window, and units with the same time share
 //! an entry. So the log has about 100 entries at any limit. Rounding up never allows more than `limit` claims in a
 //! window.
+//!
+//! If the clock steps back or RATE changes, a unit can be taken for longer than one window. To *settle* a log is to
+//! limit this time to one window.
 
 use super::{MAX_TIME, Millis};
 use crate::base::sparse::Off;
@@ -14,7 +17,7 @@ use std::collections::VecDeque;
 const EXACT: u64 = 100;
 /// The maximum number of entries in a [`RateLog`]. A longer stored log is rejected.
 pub(super) const MAX_ENTRIES: usize = 512;
-/// The maximum of `back_at` in a stored log. [`Rate::horizon`] always returns an earlier time.
+/// The maximum of `back_at` in a stored log. [`Rate::back_at`] always returns an earlier time.
 pub(super) const MAX_BACK_AT: Millis = 4 * MAX_TIME;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,7 +34,7 @@ impl Rate {
     }
 
     /// Returns the time at which a unit that is taken at `now` becomes available again.
-    pub(super) fn horizon(self, now: Millis) -> Millis {
+    pub(super) fn back_at(self, now: Millis) -> Millis {
         self.rounded(now + self.window)
     }
 }
@@ -67,7 +70,7 @@ impl RateLog {
     }
 
     /// Returns the time at which the last unit becomes available again.
-    pub fn back_at(&self) -> Option<Millis> {
+    pub fn last_back_at(&self) -> Option<Millis> {
         self.taken.back().map(|t| t.back_at)
     }
 
@@ -84,7 +87,7 @@ impl RateLog {
     }
 
     /// Returns the first time, not before `now`, at which a unit is available. O(N), where N is the length of the log.
-    pub fn opens_at(&self, rate: Rate, now: Millis) -> Millis {
+    pub fn next_free_unit(&self, rate: Rate, now: Millis) -> Millis {
         let mut in_use = self.in_use(now);
         let mut at = now;
         for t in self.taken.iter().filter(|t| t.back_at > now) {
@@ -98,23 +101,23 @@ impl RateLog {
     }
 
     /// Whether a unit stays taken for longer than one window from `now`. This happens if the clock has stepped back.
-    pub fn unsettled(&self, rate: Rate, now: Millis) -> bool {
-        self.taken.back().is_some_and(|t| t.back_at > rate.horizon(now))
+    pub fn needs_settling(&self, rate: Rate, now: Millis) -> bool {
+        self.taken.back().is_some_and(|t| t.back_at > rate.back_at(now))
     }
 
-    /// Removes the entries whose `back_at` has passed. Limits the `back_at` of the other entries to [`Rate::horizon`].
+    /// Removes the entries whose `back_at` has passed. Limits the `back_at` of the other entries to [`Rate::back_at`].
     pub fn settle(&mut self, rate: Rate, now: Millis) {
         while self.taken.front().is_some_and(|t| t.back_at <= now) {
             self.taken.pop_front();
         }
-        let horizon = rate.horizon(now);
+        let latest = rate.back_at(now);
         let mut units = 0;
-        while let Some(t) = self.taken.back().copied().filter(|t| t.back_at >= horizon) {
+        while let Some(t) = self.taken.back().copied().filter(|t| t.back_at >= latest) {
             self.taken.pop_back();
             units += t.units;
         }
         if units > 0 {
-            self.add(horizon, units);
+            self.add(latest, units);
         }
     }
 
@@ -131,7 +134,7 @@ impl RateLog {
 
     pub fn take(&mut self, rate: Rate, now: Millis) {
         self.settle(rate, now);
-        self.add(rate.horizon(now), 1);
+        self.add(rate.back_at(now), 1);
     }
 
     /// Adapts the log to `rate`, a new setting. Each unit becomes available again after at most one window of `rate`.

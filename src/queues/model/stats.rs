@@ -76,7 +76,7 @@ pub struct Stats {
     pub dead: u64,
     /// The counters. They include all leases that have expired up to `now`.
     pub totals: Counters,
-    /// The time that [`Queue::waits`] returns, or `None` if this time is in the future.
+    /// The time that [`Queue::waits_from`] returns, or `None` if this time is in the future.
     pub oldest_ready: Option<Millis>,
 }
 
@@ -84,11 +84,11 @@ impl Queue {
     pub fn stats(&self, now: Millis) -> Stats {
         let now = now.min(MAX_NOW);
         let mut totals = self.counters;
-        let expired = |trees| self.count_in(None, trees, Part::Until, now);
+        let expired = |trees| self.count_in_trees(None, trees, Part::Until, now);
         totals.expired_leases = totals.expired_leases.saturating_add(expired(&TreeId::OF_LEASES));
         totals.missed = totals.missed.saturating_add(expired(&[TreeId::ClaimedRecurring]));
         let [ready, delayed, claimed, dead] = State::ALL.map(|state| self.count(now, state));
-        Stats { ready, delayed, claimed, dead, totals, oldest_ready: self.waits().filter(|&time| time <= now) }
+        Stats { ready, delayed, claimed, dead, totals, oldest_ready: self.waits_from().filter(|&time| time <= now) }
     }
 
     /// Returns the counter `expired_leases`, without the expired leases that [`stats`](Self::stats) adds.
@@ -96,11 +96,10 @@ impl Queue {
         self.counters.expired_leases
     }
 
-    /// Returns the number of jobs in each stored state: ready, delayed, claimed, spent, dead. A stored state changes
-    /// only with an effect, not with time. A *spent* job is claimed and becomes a dead letter when its lease expires.
-    /// O(1).
+    /// Returns the number of jobs in each stored state: ready, delayed, claimed, claimed for the last attempt
+    /// ([`TreeId::ClaimedLast`]), dead. A stored state changes only with an effect, not with time. O(1).
     pub fn stored_states(&self) -> [u32; STORED_STATES] {
-        let count = |tree| self.count_all(tree);
+        let count = |tree| self.tree_size(tree);
         [
             count(TreeId::Ready),
             count(TreeId::Delayed) + count(TreeId::Upcoming),
@@ -114,9 +113,9 @@ impl Queue {
     /// from its due time on, or from the time at which its group allows claims (ZQ.HOLD, GROUPCONCURRENCY, GROUPRATE,
     /// ORDERED) if that is later. Returns `None` if the queue is paused, or no job will wait without a command.
     /// CONCURRENCY and RATE do not matter: if they prevent a claim, the jobs wait. O(log n).
-    pub fn waits(&self) -> Option<Millis> {
+    pub fn waits_from(&self) -> Option<Millis> {
         let time = match &self.groups {
-            Some(groups) => groups.waits(),
+            Some(groups) => groups.waits_from(),
             None => self.first_due(&self.roots),
         };
         (time != NEVER && !self.settings.paused).then_some(time)

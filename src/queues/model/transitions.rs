@@ -1,15 +1,24 @@
 //! The changes of a job. Commands and replicated effects share them. [`Queue::change_job`] checks whether a change is
 //! allowed. The other functions do not check. `at` is the time at which the server ran the command.
+//!
+//! A change of a job that stays in the queue has three steps:
+//!
+//! | step | functions |
+//! |---|---|
+//! | remove the job from its trees | `unlink_for_change`, `unlink_after_lease` |
+//! | change the job | `prepare_occurrence`, `carry_out_declaration`, `set_payload_and_ttl`, ... |
+//! | add it to a tree | [`Queue::link`], `make_due` |
 
 use super::effect::JobChange;
+use super::groups::CLEARED_PER_JOB;
 use super::ids::AutoId;
 use super::job::{Attempt, Job};
+use super::job_data::{Extras, MAX_ERROR, MAX_PROGRESS, MAX_WORKER, NewJob, Ttl};
 use super::node::{State, TreeId};
-use super::record::{Extras, MAX_ERROR, MAX_PROGRESS, MAX_WORKER, NewJob, Ttl};
 use super::{MAX_COUNT, MAX_TIME, Millis, Queue};
 
 /// Adds one, up to [`MAX_COUNT`]. A queue with a larger counter could not be loaded.
-fn tick(counter: &mut u64) {
+fn increment(counter: &mut u64) {
     *counter = (*counter + 1).min(MAX_COUNT);
 }
 
@@ -37,12 +46,12 @@ impl Queue {
             }
             Some((slot, State::Ready | State::Delayed)) => {
                 self.count_replaced_push();
-                return self.renew(slot, at, new);
+                return self.push_again(slot, at, new);
             }
             _ => {}
         }
         if let Some(old) = same {
-            tick(&mut self.counters.replaced);
+            increment(&mut self.counters.replaced);
             self.count_revoked(old, at);
         }
         if let Some(auto) = auto {
@@ -51,30 +60,42 @@ impl Queue {
         self.replace_job(at, new, same);
     }
 
-    /// Counts a push with AGAIN that adds no job: it replaces the payload of a job, or another push.
-    pub(super) fn count_replaced_push(&mut self) {
-        tick(&mut self.counters.pushed);
-        tick(&mut self.counters.replaced);
-    }
-
     /// Adds a job. If `old` is a slot, first removes the job in this slot.
     fn replace_job(&mut self, at: Millis, new: &NewJob<'_>, old: Option<u32>) {
-        self.forget_units(at);
+        self.clear_unit_logs(CLEARED_PER_JOB, at);
         // The removal of the only job in a group ends the group's hold. So this function restores the hold of the new
         // job's group.
         let held_until = old.and_then(|_| self.held_until(new.group));
         if let Some(old) = old {
-            self.discard(old, at);
+            self.count_expired_lease(old, at);
+            self.remove(old);
         }
-        let job = Job::of(&new.record(at, self.next_seq));
+        let job = Job::of(&new.job_data(at, self.next_seq));
         self.next_seq += 1;
-        tick(&mut self.counters.pushed);
+        increment(&mut self.counters.pushed);
         let tree = job.due_tree(job.node.time, at);
         self.update_idle_rate(new.group, at);
         self.insert(job, new.group, tree, Extras::default());
         if let Some(until) = held_until {
             self.hold_group(new.group, until);
         }
+    }
+
+    /// Gives a waiting job the payload and the TTL of a push with AGAIN, and makes the job's token invalid. The job
+    /// keeps its due time.
+    fn push_again(&mut self, slot: u32, at: Millis, new: &NewJob<'_>) {
+        self.change_waiting(slot, at, None, |queue, due| {
+            queue.take_follower(slot);
+            queue.clear_progress(slot);
+            queue.set_payload_and_ttl(slot, new.ttl.map(|ttl| Ttl::from(due.max(new.due), ttl)), new.payload);
+            queue.end_token(slot);
+        });
+    }
+
+    /// Counts a push with AGAIN that adds no job: it replaces the payload of a job, or another push.
+    pub(super) fn count_replaced_push(&mut self) {
+        increment(&mut self.counters.pushed);
+        increment(&mut self.counters.replaced);
     }
 
     /// Applies a change of a job. Returns false, and does nothing, if the job's state does not allow the change, or if
@@ -91,17 +112,17 @@ impl Queue {
                     && (at + 1..=MAX_TIME).contains(&deadline)
                     && worker.len() <= MAX_WORKER =>
             {
-                self.lease(slot, at, token, deadline, worker);
+                self.start_lease(slot, at, token, deadline, worker);
             }
             JobChange::Ack { next_due } if has_token && next_due.is_none_or(is_time) => {
-                tick(&mut self.counters.acked);
+                increment(&mut self.counters.acked);
                 self.count_if_late(slot, at);
                 match next_due {
-                    None => self.leave(slot, at),
+                    None => self.remove_or_replace(slot, at),
                     Some(due) => {
                         self.unlink_for_change(slot, at);
-                        self.forget_progress(slot);
-                        self.begin_again(slot, at, due);
+                        self.clear_progress(slot);
+                        self.wait_for_occurrence(slot, at, due);
                     }
                 }
             }
@@ -110,12 +131,13 @@ impl Queue {
                     && next_due.is_some() == job.recurrence().is_some()
                     && next_due.is_none_or(is_time) =>
             {
-                tick(&mut self.counters.expired);
+                increment(&mut self.counters.expired);
                 match next_due {
-                    None => self.leave(slot, at),
+                    None => self.remove_or_replace(slot, at),
                     Some(due) => {
-                        self.settle_lease(slot, at);
-                        self.begin_again(slot, at, due);
+                        // The TTL may have ended after the lease of an earlier attempt expired.
+                        self.unlink_after_lease(slot, at);
+                        self.wait_for_occurrence(slot, at, due);
                     }
                 }
             }
@@ -123,32 +145,33 @@ impl Queue {
                 if has_token && is_time(due) && error.len() <= MAX_ERROR && job.may_retry(attempt) =>
             {
                 let has_missed = job.has_missed(at);
-                self.give_back(slot, at, attempt == Attempt::Free, error);
+                self.begin_nack(slot, at, attempt == Attempt::Free, error);
                 if attempt == Attempt::Last {
+                    // If the lease of the last attempt had expired, `begin_nack` has counted the missed run.
                     if !has_missed {
-                        tick(&mut self.counters.missed);
+                        increment(&mut self.counters.missed);
                     }
-                    self.recur(slot, at, due);
+                    self.prepare_occurrence(slot, at, due);
                     self.assign_push_number(slot);
-                } else if let Some(declaration) = self.drop_declaration(slot) {
+                } else if let Some(declaration) = self.take_declaration(slot) {
                     self.carry_out_declaration(slot, at, &declaration, due);
                 }
                 self.make_due(slot, at, due);
             }
             JobChange::Dead { is_free, error } if has_token && error.len() <= MAX_ERROR => {
-                self.give_back(slot, at, is_free, error);
+                self.begin_nack(slot, at, is_free, error);
                 self.end_token(slot);
-                self.put(slot, TreeId::Dead, at);
+                self.link(slot, TreeId::Dead, at);
                 if self.has_push_behind(slot) {
                     self.change_job(slot, at, JobChange::Follow);
                 }
             }
             JobChange::Follow if state == State::Dead && self.has_push_behind(slot) => {
-                tick(&mut self.counters.replaced);
-                self.leave(slot, at);
+                increment(&mut self.counters.replaced);
+                self.remove_or_replace(slot, at);
             }
             JobChange::Follow if is_waiting && self.has_declaration(slot) => {
-                // The end of the lease settles the declaration.
+                // A waiting job with a declaration has an expired lease, so this call carries out the declaration.
                 self.change_waiting(slot, at, None, |_, _| {});
             }
             JobChange::Progress { text } if has_token && text.len() <= MAX_PROGRESS => {
@@ -156,48 +179,48 @@ impl Queue {
             }
             JobChange::Extend { deadline } if state == State::Claimed && (at + 1..=MAX_TIME).contains(&deadline) => {
                 self.unlink(slot);
-                self.put(slot, self.jobs[slot].node.tree, deadline);
+                self.link(slot, self.jobs[slot].node.tree, deadline);
             }
             JobChange::Reschedule { due, priority } if is_waiting && due.is_none_or(is_time) => {
-                self.reorder(slot, at, due, priority);
+                self.reschedule_job(slot, at, due, priority);
             }
             JobChange::Revive if state == State::Dead => {
-                tick(&mut self.counters.redriven);
+                increment(&mut self.counters.redriven);
                 self.unlink_for_change(slot, at);
                 self.jobs[slot].attempts = 0;
                 self.jobs[slot].count_ttl_from(at);
-                if let Some(declaration) = self.drop_declaration(slot) {
+                if let Some(declaration) = self.take_declaration(slot) {
                     self.carry_out_declaration(slot, at, &declaration, at);
                 }
                 self.make_due(slot, at, at);
             }
             JobChange::Cancel => {
-                tick(&mut self.counters.cancelled);
+                increment(&mut self.counters.cancelled);
                 self.count_revoked(slot, at);
                 if self.has_declaration(slot) {
                     self.take_behind(slot);
                 }
-                self.leave(slot, at);
+                self.remove_or_replace(slot, at);
             }
             JobChange::Clean if state != State::Claimed => {
-                tick(&mut self.counters.cleaned);
-                self.leave(slot, at);
+                increment(&mut self.counters.cleaned);
+                self.remove_or_replace(slot, at);
             }
             JobChange::Drop if state == State::Dead => {
-                tick(&mut self.counters.dropped);
-                self.leave(slot, at);
+                increment(&mut self.counters.dropped);
+                self.remove_or_replace(slot, at);
             }
             _ => return false,
         }
         true
     }
 
-    fn lease(&mut self, slot: u32, at: Millis, token: u64, deadline: Millis, worker: &[u8]) {
-        self.settle_lease(slot, at);
-        self.forget_units(at);
+    fn start_lease(&mut self, slot: u32, at: Millis, token: u64, deadline: Millis, worker: &[u8]) {
+        self.unlink_after_lease(slot, at);
+        self.clear_unit_logs(CLEARED_PER_JOB, at);
         self.serve_group(slot, at);
         self.last_token = token;
-        tick(&mut self.counters.claimed);
+        increment(&mut self.counters.claimed);
         if let Some(rate) = self.settings.rate {
             self.rate_log.take(rate, at);
         }
@@ -214,68 +237,78 @@ impl Queue {
             self.edit_extras(slot, |extras| {
                 extras.set_claimed(claimed);
                 extras.set_since(0);
-                extras.set_words(Some(worker), None);
+                extras.set_texts(Some(worker), None);
             });
         }
-        self.put(slot, tree, deadline);
+        self.link(slot, tree, deadline);
     }
 
     /// Does the part of a NACK that does not depend on the new state of the job.
-    fn give_back(&mut self, slot: u32, at: Millis, is_free: bool, error: &[u8]) {
-        tick(&mut self.counters.nacked);
+    fn begin_nack(&mut self, slot: u32, at: Millis, is_free: bool, error: &[u8]) {
+        increment(&mut self.counters.nacked);
         self.count_if_late(slot, at);
         self.unlink_for_change(slot, at);
         if is_free {
             let job = &mut self.jobs[slot];
             job.attempts = job.attempts.saturating_sub(1);
-            self.wait_since(slot, at);
+            self.set_waiting_since(slot, at);
         }
         if !is_free || !error.is_empty() {
             self.edit_extras(slot, |extras| {
                 if !is_free {
                     extras.set_failed(at);
                 }
-                extras.set_words(None, Some(error).filter(|error| !error.is_empty()));
+                extras.set_texts(None, Some(error).filter(|error| !error.is_empty()));
             });
         }
     }
 
-    /// Prepares a recurring job for its next occurrence at `due`. If a push waits behind the job, the job gets the
-    /// payload and the TTL of that push. If a declaration waits behind the job, carries out the declaration.
-    fn recur(&mut self, slot: u32, at: Millis, due: Millis) {
-        self.jobs[slot].attempts = 0;
-        if let Some(declaration) = self.drop_declaration(slot) {
-            self.carry_out_declaration(slot, at, &declaration, due);
-        }
-        self.take_on(slot);
-        self.anchor(slot, due);
-    }
-
-    pub(super) fn forget_progress(&mut self, slot: u32) {
-        if !self.jobs[slot].extras().progress.is_empty() {
-            self.edit_extras(slot, |extras| extras.set_progress(b"", 0));
-        }
+    /// Carries out RESCHEDULE. The token of an expired lease stays valid.
+    fn reschedule_job(&mut self, slot: u32, at: Millis, due: Option<Millis>, priority: Option<i32>) {
+        self.change_waiting(slot, at, due, |queue, _| {
+            if let Some(due) = due {
+                queue.count_from(slot, due);
+                queue.set_waiting_since(slot, at);
+            }
+            let node = &mut queue.jobs[slot].node;
+            node.priority = priority.unwrap_or(node.priority);
+        });
     }
 
     /// After an ACK or the end of the TTL, makes a recurring job wait for its next occurrence. The job must be in no
     /// tree.
-    fn begin_again(&mut self, slot: u32, at: Millis, due: Millis) {
-        tick(&mut self.counters.recurred);
-        self.wait_since(slot, at);
-        self.recur(slot, at, due);
+    fn wait_for_occurrence(&mut self, slot: u32, at: Millis, due: Millis) {
+        increment(&mut self.counters.recurred);
+        self.set_waiting_since(slot, at);
+        self.prepare_occurrence(slot, at, due);
         self.assign_push_number(slot);
         self.make_due(slot, at, due);
     }
 
-    /// Gives a waiting job the payload and the TTL of a push with AGAIN, and makes the job's token invalid. The job
-    /// keeps its due time.
-    fn renew(&mut self, slot: u32, at: Millis, new: &NewJob<'_>) {
-        self.change_waiting(slot, at, None, |queue, due| {
-            queue.drop_follower(slot);
-            queue.forget_progress(slot);
-            queue.renew_body(slot, new.ttl.map(|ttl| Ttl::from(due.max(new.due), ttl)), new.payload);
-            queue.end_token(slot);
-        });
+    /// Prepares a recurring job for its next occurrence at `due`. If a push waits behind the job, the job gets the
+    /// payload and the TTL of that push. If a declaration waits behind the job, carries out the declaration.
+    fn prepare_occurrence(&mut self, slot: u32, at: Millis, due: Millis) {
+        self.jobs[slot].attempts = 0;
+        if let Some(declaration) = self.take_declaration(slot) {
+            self.carry_out_declaration(slot, at, &declaration, due);
+        }
+        self.carry_out_follower(slot);
+        self.count_from(slot, due);
+    }
+
+    /// Removes a job. If a push with AGAIN or a declaration waits for the end of the job's run, it becomes a job.
+    fn remove_or_replace(&mut self, slot: u32, at: Millis) {
+        // If a run of a recurring job failed, the declared job does not repeat it, but waits for its next occurrence.
+        let is_declared = self.has_declaration(slot) && self.jobs[slot].recurrence().is_some();
+        let next = if is_declared { self.next_occurrence(slot, at) } else { None };
+        let Some(follower) = self.take_behind(slot).filter(|_| self.has_push_numbers()) else {
+            self.count_expired_lease(slot, at);
+            return self.remove(slot);
+        };
+        let id: Box<[u8]> = self.jobs[slot].id().into();
+        let mut new = follower.job(&id);
+        new.due = next.unwrap_or(new.due).max(at);
+        self.replace_job(at, &new, Some(slot));
     }
 
     /// Changes a waiting job, and sets its due time to `due`. If `due` is `None`, the job keeps its due time. Passes
@@ -287,60 +320,50 @@ impl Queue {
         due: Option<Millis>,
         change: impl FnOnce(&mut Queue, Millis),
     ) {
+        // This comes before `unlink_after_lease`, which clears the backoff and carries out the declaration.
+        let time = due.unwrap_or(self.due_after_lease(slot, at));
+        self.unlink_after_lease(slot, at);
+        // Until `link`, the node still has its old tree and time. If a lease has expired, these are the lease's.
         let job = &self.jobs[slot];
-        // If the lease has expired, the job is due at the deadline, or later ([`Job::back_at`]).
-        let (tree, time) = (job.node.tree, due.unwrap_or(self.due_after_lease(slot, at)));
-        let (is_moved, has_missed) = (due.is_some() || job.is_lease_expired(at), job.has_missed(at));
-        self.settle_lease(slot, at);
-        if has_missed {
+        let (tree, is_moved) = (job.node.tree, due.is_some() || job.is_lease_expired(at));
+        if job.has_missed(at) {
             self.assign_push_number(slot);
         }
         change(self, time);
         let tree = if is_moved { self.jobs[slot].due_tree(time, at) } else { tree };
-        self.put(slot, tree, time);
+        self.link(slot, tree, time);
     }
 
-    /// Changes the payload and the TTL of a job. The job must be in no tree.
-    pub(super) fn renew_body(&mut self, slot: u32, ttl: Option<Ttl>, payload: &[u8]) {
-        self.edit_job(slot, |job| {
-            job.set_payload(payload);
-            job.set_ttl(ttl);
-        });
-    }
-
-    /// Carries out RESCHEDULE. The token of an expired lease stays valid.
-    fn reorder(&mut self, slot: u32, at: Millis, due: Option<Millis>, priority: Option<i32>) {
-        self.change_waiting(slot, at, due, |queue, _| {
-            if let Some(due) = due {
-                queue.anchor(slot, due);
-                queue.wait_since(slot, at);
-            }
-            let node = &mut queue.jobs[slot].node;
-            node.priority = priority.unwrap_or(node.priority);
-        });
-    }
-
-    /// If the queue is ORDERED, gives a recurring job a new push number for its next occurrence.
-    fn assign_push_number(&mut self, slot: u32) {
-        if self.settings.ordered && self.has_push_numbers() {
-            self.jobs[slot].node.seq = self.next_seq;
-            self.next_seq += 1;
+    /// Calls [`unlink_for_change`](Self::unlink_for_change). If the job's lease has expired, also carries out the
+    /// declaration that waits behind the job. If the job has missed its run, prepares the next one (EVERY). ACK and
+    /// NACK call only `unlink_for_change`, because they end the attempt themselves.
+    fn unlink_after_lease(&mut self, slot: u32, at: Millis) {
+        let (has_missed, is_over) = (self.jobs[slot].has_missed(at), self.jobs[slot].is_lease_expired(at));
+        let due = self.due_after_lease(slot, at);
+        self.unlink_for_change(slot, at);
+        if has_missed {
+            self.prepare_occurrence(slot, at, due);
+        } else if let Some(declaration) = if is_over { self.take_declaration(slot) } else { None } {
+            self.carry_out_declaration(slot, at, &declaration, due);
         }
+    }
+
+    /// Removes a job from its trees before a change. After the change, the caller adds the job to a tree with
+    /// [`link`](Self::link). If the job's lease has expired, counts the expired lease, and stores the deadline as the
+    /// time of the last failure.
+    fn unlink_for_change(&mut self, slot: u32, at: Millis) {
+        self.unlink(slot);
+        if self.count_expired_lease(slot, at) {
+            let deadline = self.jobs[slot].node.time;
+            self.edit_extras(slot, |extras| extras.set_failed(deadline));
+        }
+        self.set_backoff(slot, 0);
     }
 
     /// Sets the due time of the job to `due`, and makes its token invalid.
     fn make_due(&mut self, slot: u32, at: Millis, due: Millis) {
         self.end_token(slot);
-        self.put(slot, self.jobs[slot].due_tree(due, at), due);
-    }
-
-    /// Notes that the job has waited since `at`. If the job has waited since its push, stores nothing.
-    fn wait_since(&mut self, slot: u32, at: Millis) {
-        let job = &self.jobs[slot];
-        let since = if at > job.created() { at } else { 0 };
-        if since != 0 || job.extras().since != 0 {
-            self.edit_extras(slot, |extras| extras.set_since(since));
-        }
+        self.link(slot, self.jobs[slot].due_tree(due, at), due);
     }
 
     /// Removes the token of a job. First copies the time of the claim from the token to `Extras::claimed`.
@@ -353,24 +376,18 @@ impl Queue {
         }
     }
 
-    pub(super) fn anchor(&mut self, slot: u32, due: Millis) {
-        let job = &mut self.jobs[slot];
-        if let (true, Some(rare)) = (job.recurrence().is_some(), &mut job.rare) {
-            rare.recurrence.anchor = due;
-        }
-        job.count_ttl_from(due);
+    /// Changes the payload and the TTL of a job. The job must be in no tree.
+    pub(super) fn set_payload_and_ttl(&mut self, slot: u32, ttl: Option<Ttl>, payload: &[u8]) {
+        self.edit_job(slot, |job| {
+            job.set_payload(payload);
+            job.set_ttl(ttl);
+        });
     }
 
-    /// Removes a job from its trees before a change. After the change, the caller adds the job to a tree with
-    /// [`put`](Self::put). If the job's lease has expired, counts the expired lease, and stores the deadline as the
-    /// time of the last failure.
-    fn unlink_for_change(&mut self, slot: u32, at: Millis) {
-        self.unlink(slot);
-        if self.count_expired_lease(slot, at) {
-            let deadline = self.jobs[slot].node.time;
-            self.edit_extras(slot, |extras| extras.set_failed(deadline));
+    pub(super) fn clear_progress(&mut self, slot: u32) {
+        if !self.jobs[slot].extras().progress.is_empty() {
+            self.edit_extras(slot, |extras| extras.set_progress(b"", 0));
         }
-        self.set_backoff(slot, 0);
     }
 
     /// Sets [`Rare::backoff`](super::job::Rare::backoff). The job must be in no tree.
@@ -380,17 +397,28 @@ impl Queue {
         }
     }
 
-    /// Calls [`unlink_for_change`](Self::unlink_for_change). If a recurring job has no attempt left and its lease has
-    /// expired, also moves the job to its next due time (EVERY). ACK and NACK call only `unlink_for_change`, because
-    /// they end the attempt themselves.
-    fn settle_lease(&mut self, slot: u32, at: Millis) {
-        let (has_missed, is_over) = (self.jobs[slot].has_missed(at), self.jobs[slot].is_lease_expired(at));
-        let due = self.due_after_lease(slot, at);
-        self.unlink_for_change(slot, at);
-        if has_missed {
-            self.recur(slot, at, due);
-        } else if let Some(declaration) = if is_over { self.drop_declaration(slot) } else { None } {
-            self.carry_out_declaration(slot, at, &declaration, due);
+    /// Notes that the job has waited since `at`. If the job has waited since its push, stores nothing.
+    fn set_waiting_since(&mut self, slot: u32, at: Millis) {
+        let job = &self.jobs[slot];
+        let since = if at > job.created() { at } else { 0 };
+        if since != 0 || job.extras().since != 0 {
+            self.edit_extras(slot, |extras| extras.set_since(since));
+        }
+    }
+
+    pub(super) fn count_from(&mut self, slot: u32, due: Millis) {
+        let job = &mut self.jobs[slot];
+        if let (true, Some(rare)) = (job.recurrence().is_some(), &mut job.rare) {
+            rare.recurrence.anchor = due;
+        }
+        job.count_ttl_from(due);
+    }
+
+    /// If the queue is ORDERED, gives a recurring job a new push number for its next occurrence.
+    fn assign_push_number(&mut self, slot: u32) {
+        if self.settings.ordered && self.has_push_numbers() {
+            self.jobs[slot].node.seq = self.next_seq;
+            self.next_seq += 1;
         }
     }
 
@@ -398,10 +426,10 @@ impl Queue {
         let job = &self.jobs[slot];
         let (has_lapsed, has_missed) = (job.is_lease_expired(at), job.has_missed(at));
         if has_lapsed {
-            tick(&mut self.counters.expired_leases);
+            increment(&mut self.counters.expired_leases);
         }
         if has_missed {
-            tick(&mut self.counters.missed);
+            increment(&mut self.counters.missed);
         }
         has_lapsed
     }
@@ -409,34 +437,14 @@ impl Queue {
     /// Counts a revoked claim if the job is claimed. Must be called before the job is replaced or cancelled.
     fn count_revoked(&mut self, slot: u32, at: Millis) {
         if self.state_of(slot, at) == State::Claimed {
-            tick(&mut self.counters.revoked);
+            increment(&mut self.counters.revoked);
         }
     }
 
     /// Counts an ACK or NACK that comes after the lease has expired.
     fn count_if_late(&mut self, slot: u32, at: Millis) {
         if self.state_of(slot, at) != State::Claimed {
-            tick(&mut self.counters.late);
+            increment(&mut self.counters.late);
         }
-    }
-
-    /// Removes a job. If a push with AGAIN or a declaration waits for the end of the job's run, it becomes a job.
-    fn leave(&mut self, slot: u32, at: Millis) {
-        // If a run of a recurring job failed, the declared job does not repeat it, but waits for its next occurrence.
-        let is_declared = self.has_declaration(slot) && self.jobs[slot].recurrence().is_some();
-        let next = if is_declared { self.next_occurrence(slot, at) } else { None };
-        let Some(follower) = self.take_behind(slot).filter(|_| self.has_push_numbers()) else {
-            return self.discard(slot, at);
-        };
-        let id: Box<[u8]> = self.jobs[slot].id().into();
-        let mut new = follower.job(&id);
-        new.due = next.unwrap_or(new.due).max(at);
-        self.replace_job(at, &new, Some(slot));
-    }
-
-    /// Counts the job's lease if it has expired, and removes the job ([`remove`](Self::remove)).
-    fn discard(&mut self, slot: u32, at: Millis) {
-        self.count_expired_lease(slot, at);
-        self.remove(slot);
     }
 }

@@ -1,9 +1,9 @@
 //! A tree of jobs, ordered by time. Among all jobs up to a time, the tree also finds the one to serve first.
 //!
 //! The tree is weight-balanced (Nievergelt and Reingold 1973, with the parameters of Hirai and Yamamoto 2011). The key
-//! is `(time, priority, seq)`. The links are in the items. Each item stores *aggregates* of its subtree: the size, and
-//! the *best* item, which is the one to serve first. An item of [`due_entries`](super::due_entries) also stores the
-//! earliest deadline, or the latest end of a TTL, of its subtree.
+//! is `(time, priority, seq)`. The links are in the items. Each item stores *aggregates* of its subtree: the size, the
+//! *best* item, which is the one to serve first, and the *bounds*, which depend on the type. For example, an item of
+//! [`due_entries`](super::due_entries) stores the earliest deadline, or the latest end of a TTL, of its subtree.
 //!
 //! One walk down the tree splits the items with `time <= now` into O(log n) items and whole subtrees. Their aggregates
 //! give the number of all these items, and the best one. So no job has to move when it becomes due.
@@ -50,9 +50,8 @@ pub(super) trait Item: Sized + 'static {
         Self::SERVED
     }
 
-    /// Updates the aggregates of `root` from its children, except the size and the best item. Returns whether these
-    /// aggregates changed.
-    fn gather(_items: &mut impl Items<Self>, _root: u32) -> bool {
+    /// Updates the bounds of `root` from its children. Returns whether they changed.
+    fn update_bounds(_items: &mut impl Items<Self>, _root: u32) -> bool {
         false
     }
 }
@@ -123,7 +122,7 @@ pub(super) fn size<T: Item>(items: &impl Items<T>, root: u32) -> u32 {
 /// Returns the best item of a tree that stores the serving order, or `NIL` if the tree has no
 /// [candidate](JobNode::is_candidate).
 pub(super) fn best<T: Item>(items: &impl Items<T>, root: u32) -> u32 {
-    debug_assert!(root == NIL || items[root].is_served(), "nobody keeps it");
+    debug_assert!(root == NIL || items[root].is_served(), "the tree stores no serving order");
     if root == NIL { NIL } else { items[root].node().best }
 }
 
@@ -131,37 +130,38 @@ fn weight<T: Item>(items: &impl Items<T>, root: u32) -> u64 {
     u64::from(size(items, root)) + 1
 }
 
-/// Updates the aggregates of `root`, but not its size, from its children. Returns whether the ancestors need an update.
-fn refresh<T: Item>(items: &mut impl Items<T>, root: u32, order: ServingOrder) -> bool {
+/// Updates the aggregates of `root` from its children, except the size. Returns whether the ancestors need an update.
+fn update_best_and_bounds<T: Item>(items: &mut impl Items<T>, root: u32, order: ServingOrder) -> bool {
     if !T::SERVED || !items[root].is_served() {
-        return T::gather(items, root);
+        return T::update_bounds(items, root);
     }
     let Links { left, right, .. } = links(items, root);
     let children = order.better(items, best(items, left), best(items, right));
     let best = if items[root].node().is_candidate() { order.better(items, root, children) } else { children };
     let was = std::mem::replace(&mut items[root].node_mut().best, best);
-    T::gather(items, root) || best != was
+    T::update_bounds(items, root) || best != was
 }
 
-/// Updates the aggregates of `root` after an item was added to its subtree. Does the same as [`refresh`], at a lower
-/// cost. `candidate` is the item, or `NIL` if it is no candidate. Returns whether the ancestors need an update.
-fn entered<T: Item>(items: &mut impl Items<T>, root: u32, candidate: u32, order: ServingOrder) -> bool {
+/// Updates the aggregates of `root` after an item was added to its subtree. Does the same as
+/// [`update_best_and_bounds`], at a lower cost. `candidate` is the item, or `NIL` if it is no candidate. Returns
+/// whether the ancestors need an update.
+fn update_after_insert<T: Item>(items: &mut impl Items<T>, root: u32, candidate: u32, order: ServingOrder) -> bool {
     if !T::SERVED {
-        return T::gather(items, root);
+        return T::update_bounds(items, root);
     }
     let best = items[root].node().best;
     let is_better = items[root].is_served() && order.better(items, candidate, best) != best;
     if is_better {
         items[root].node_mut().best = candidate;
     }
-    T::gather(items, root) || is_better
+    T::update_bounds(items, root) || is_better
 }
 
 /// Inserts an item. Returns the new root. O(log n).
 pub(super) fn insert<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, order: ServingOrder) -> u32 {
     *links_mut(items, slot) = Links::ALONE;
-    refresh(items, slot, order);
-    put(items, root, &mut Path::to(items, slot, order))
+    update_best_and_bounds(items, slot, order);
+    insert_in(items, root, &mut Path::to(items, slot, order))
 }
 
 /// The path from the root to an item. An edit follows it down, and updates the nodes on the way back.
@@ -183,28 +183,28 @@ impl Path {
 }
 
 /// Inserts an item into the subtree of `root`. Returns the new root.
-fn put<T: Item>(items: &mut impl Items<T>, root: u32, path: &mut Path) -> u32 {
+fn insert_in<T: Item>(items: &mut impl Items<T>, root: u32, path: &mut Path) -> u32 {
     if root == NIL {
         return path.slot;
     }
     let is_left = path.key < items[root].key();
     let child = *links(items, root).child(is_left);
-    let child = put(items, child, path);
+    let child = insert_in(items, child, path);
     let links = links_mut(items, root);
     *links.child(is_left) = child;
     links.size += 1;
-    path.has_changed = path.has_changed && entered(items, root, path.candidate, path.order);
+    path.has_changed = path.has_changed && update_after_insert(items, root, path.candidate, path.order);
     balance(items, root, child, path.order)
 }
 
 /// Removes an item from the tree. Returns the new root. O(log n).
 pub(super) fn remove<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, order: ServingOrder) -> u32 {
-    take(items, root, &mut Path::to(items, slot, order))
+    remove_in(items, root, &mut Path::to(items, slot, order))
 }
 
 /// Removes an item from the subtree of `root`. Returns the new root.
-fn take<T: Item>(items: &mut impl Items<T>, root: u32, path: &mut Path) -> u32 {
-    debug_assert_ne!(root, NIL, "what is taken out is there");
+fn remove_in<T: Item>(items: &mut impl Items<T>, root: u32, path: &mut Path) -> u32 {
+    debug_assert_ne!(root, NIL, "the item is in the tree");
     if root == NIL {
         return NIL;
     }
@@ -214,13 +214,13 @@ fn take<T: Item>(items: &mut impl Items<T>, root: u32, path: &mut Path) -> u32 {
     }
     let is_left = path.key < items[root].key();
     let child = *links(items, root).child(is_left);
-    let child = take(items, child, path);
+    let child = remove_in(items, child, path);
     let links = links_mut(items, root);
     *links.child(is_left) = child;
     links.size -= 1;
     let was_best = T::SERVED && items[root].node().best == path.slot;
-    path.has_changed =
-        path.has_changed && if was_best { refresh(items, root, path.order) } else { T::gather(items, root) };
+    path.has_changed = path.has_changed
+        && if was_best { update_best_and_bounds(items, root, path.order) } else { T::update_bounds(items, root) };
     balance(items, root, child, path.order)
 }
 
@@ -242,15 +242,15 @@ fn join<T: Item>(items: &mut impl Items<T>, left: u32, right: u32, order: Servin
     };
     let links = links_mut(items, root);
     (links.left, links.right) = (left, right);
-    update(items, root, order);
+    update_all(items, root, order);
     balance(items, root, left, order)
 }
 
 /// Updates all aggregates of `root` from its children.
-fn update<T: Item>(items: &mut impl Items<T>, root: u32, order: ServingOrder) {
+fn update_all<T: Item>(items: &mut impl Items<T>, root: u32, order: ServingOrder) {
     let Links { left, right, .. } = links(items, root);
     links_mut(items, root).size = size(items, left) + size(items, right) + 1;
-    refresh(items, root, order);
+    update_best_and_bounds(items, root, order);
 }
 
 /// Balances a tree after its `child` gained or lost an item. Returns the new root. The function reads the other child
@@ -283,8 +283,8 @@ fn rotate<T: Item>(items: &mut impl Items<T>, root: u32, is_left: bool, order: S
     *links_mut(items, root).child(!is_left) = inner;
     // The subtree of `up` now has the same items as the subtree of `root` before.
     items[up].node_mut().best = items[root].node().best;
-    update(items, root, order);
-    T::gather(items, up);
+    update_all(items, root, order);
+    T::update_bounds(items, up);
     up
 }
 
@@ -294,24 +294,24 @@ pub(super) fn rerank<T: Item>(items: &mut impl Items<T>, root: u32, order: Servi
         let Links { left, right, .. } = links(items, root);
         rerank(items, left, order);
         rerank(items, right, order);
-        refresh(items, root, order);
+        update_best_and_bounds(items, root, order);
     }
 }
 
-/// Updates the aggregates of `slot` and of its ancestors in the subtree `root`, after the item in `slot` changed.
-/// `wanted` is the item's order key, which did not change. Returns whether the aggregates of `root` changed. O(log n).
-pub(super) fn changed<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, wanted: OrderKey) -> bool {
+/// Updates the bounds of `slot` and of its ancestors in the subtree `root`, after the item in `slot` changed. `wanted`
+/// is the item's order key, which did not change. Returns whether the bounds of `root` changed. O(log n).
+pub(super) fn update_path<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, wanted: OrderKey) -> bool {
     if root != slot {
         if root == NIL {
             return false;
         }
         let Links { left, right, .. } = links(items, root);
         let child = if wanted < items[root].key() { left } else { right };
-        if !changed(items, child, slot, wanted) {
+        if !update_path(items, child, slot, wanted) {
             return false;
         }
     }
-    T::gather(items, root)
+    T::update_bounds(items, root)
 }
 
 /// Replaces all references to slot `from` with `to`, after the item has moved. Returns the new root. O(log n).

@@ -4,20 +4,20 @@
 //! query about all jobs reads both.
 
 use super::job::Job;
+use super::job_data::{Extras, JobData, Ttl};
 use super::node::{JobNode, OrderKey, Roots, State, TreeId};
 use super::query::{self, Behind, ByRank, ByTime, JobItems, JobTree, Part, merge};
-use super::record::{Extras, Record, Ttl};
 use super::{MAX_NOW, Millis, Queue, tree};
 use crate::base::chunks::NIL;
 
 /// PEEK with AFTER searches at most this number of ready jobs for the job with the given ID.
-pub(super) const MOST_PASSED: usize = 500;
+pub(super) const MAX_PASSED: usize = 500;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterError {
     /// No job with the given ID is in the requested state and group.
     NotInState,
-    /// The job with this ID is ready, but at least `MOST_PASSED` ready jobs come before it in the serving order.
+    /// The job with this ID is ready, but at least `MAX_PASSED` ready jobs come before it in the serving order.
     TooFar,
 }
 
@@ -39,29 +39,30 @@ impl From<State> for JobFilter<'_> {
 impl Queue {
     /// Returns the number of jobs in a state at `now`. O(log n).
     pub fn count(&self, now: Millis, state: State) -> u64 {
-        self.count_of(None, now.min(MAX_NOW), state)
+        self.count_in_group(None, now.min(MAX_NOW), state)
     }
 
     /// Returns the number of jobs in a state. If `group` is `None`, counts the jobs of all groups.
-    pub(super) fn count_of(&self, group: Option<&Roots>, now: Millis, state: State) -> u64 {
-        let count = self.parts(group, state).map(|(tree, part)| tree.count(part, now)).sum::<u64>();
+    pub(super) fn count_in_group(&self, group: Option<&Roots>, now: Millis, state: State) -> u64 {
+        let count = self.state_trees(group, state).map(|(tree, part)| tree.count(part, now)).sum::<u64>();
         match state {
             State::Delayed => {
-                count - self.count_in(group, &[TreeId::ClaimedBackoff, TreeId::ClaimedRecurring], Part::After, now)
+                count
+                    - self.count_in_trees(group, &[TreeId::ClaimedBackoff, TreeId::ClaimedRecurring], Part::After, now)
             }
             _ => count,
         }
     }
 
     /// Returns how many jobs of `trees` have a time in `part`. If `group` is `None`, counts the jobs of all groups.
-    pub(super) fn count_in(&self, group: Option<&Roots>, trees: &[TreeId], part: Part, now: Millis) -> u64 {
+    pub(super) fn count_in_trees(&self, group: Option<&Roots>, trees: &[TreeId], part: Part, now: Millis) -> u64 {
         let trees = trees.iter().flat_map(|&id| self.trees(group, id));
         trees.map(|tree| tree.count(part, now)).sum()
     }
 
     /// Returns the number of jobs in the trees with this `id`. Counts the jobs of groups and all other jobs. O(1).
-    pub(super) fn count_all(&self, id: TreeId) -> u32 {
-        let grouped = self.groups.as_deref().map_or(0, |groups| groups.count_all(id));
+    pub(super) fn tree_size(&self, id: TreeId) -> u32 {
+        let grouped = self.groups.as_deref().map_or(0, |groups| groups.tree_size(id));
         tree::size(&self.jobs, self.roots[id]) + grouped
     }
 
@@ -80,12 +81,12 @@ impl Queue {
     pub(super) fn trees(&self, group: Option<&Roots>, id: TreeId) -> impl Iterator<Item = JobTree<'_>> + use<'_> {
         let groups = self.groups.as_deref().filter(|_| group.is_none());
         let own = self.tree(group.unwrap_or(&self.roots), id);
-        std::iter::once(own).chain(groups.map(|groups| groups.tree_of_all(id, &self.due_entries)))
+        std::iter::once(own).chain(groups.map(|groups| groups.tree_of_all_groups(id, &self.due_entries)))
     }
 
     /// Returns the trees with jobs in a state, and the part of each tree that contains these jobs ([`query::parts`]).
     /// If `group` is `None`, searches the trees of all groups.
-    pub(super) fn parts(
+    pub(super) fn state_trees(
         &self,
         group: Option<&Roots>,
         state: State,
@@ -94,7 +95,7 @@ impl Queue {
         let own = *group.unwrap_or(&self.roots);
         let grouped = self.groups.as_deref().filter(|_| group.is_none()).into_iter();
         let grouped = grouped.flat_map(move |groups| {
-            let tree = move |id| groups.tree_of_all(id, &self.due_entries);
+            let tree = move |id| groups.tree_of_all_groups(id, &self.due_entries);
             parts.clone().map(move |&(id, part)| (tree(id), part))
         });
         query::parts(state)
@@ -109,44 +110,44 @@ impl Queue {
         self.trees(group, id).filter_map(|tree| Some(tree.first()?.0.0)).min()
     }
 
-    /// Returns the earliest item time for which `holds` is true. If `holds` is true for a time, it must be true for all
+    /// Returns the earliest item time for which `pred` is true. If `pred` is true for a time, it must be true for all
     /// later times. If `group` is `None`, searches the trees of all groups.
     pub(super) fn first_where(
         &self,
         group: Option<&Roots>,
         id: TreeId,
-        holds: impl Fn(Millis) -> bool,
+        pred: impl Fn(Millis) -> bool,
     ) -> Option<Millis> {
-        self.trees(group, id).filter_map(|tree| tree.first_where(&holds)).min()
+        self.trees(group, id).filter_map(|tree| tree.first_where(&pred)).min()
     }
 
     /// Returns the oldest dead letter, or `NIL`. If `group` is `None`, searches all groups.
     pub(super) fn oldest_dead_letter(&self, group: Option<&Roots>, now: Millis) -> u32 {
-        let firsts = self.parts(group, State::Dead).filter_map(|(tree, part)| Some((tree.first()?, part)));
+        let firsts = self.state_trees(group, State::Dead).filter_map(|(tree, part)| Some((tree.first()?, part)));
         // A job in `ClaimedLast` is a dead letter only after its deadline.
         let dead = firsts.filter(|&(((time, ..), _), part)| part == Part::All || time <= now);
         dead.map(|(first, _)| first).min().map_or(NIL, |(_, slot)| slot)
     }
 
     /// Returns the data of a job at `now`. O(1) expected.
-    pub fn get(&self, now: Millis, id: &[u8]) -> Option<Record<'_>> {
+    pub fn get(&self, now: Millis, id: &[u8]) -> Option<JobData<'_>> {
         let slot = self.slot_of(id)?;
         Some(self.view(now.min(MAX_NOW), &self.jobs[slot]))
     }
 
     /// Returns the payload of the push that waits behind the job with this ID (AGAIN, DECLARE). O(log n).
-    pub fn again(&self, id: &[u8]) -> Option<&[u8]> {
+    pub fn payload_behind(&self, id: &[u8]) -> Option<&[u8]> {
         let slot = self.slot_of(id)?;
         self.jobs[slot].behind().map(|push| push.job(b"").payload)
     }
 
     /// Returns the data of a job at `now`.
-    pub(super) fn view<'a>(&'a self, now: Millis, job: &'a Job) -> Record<'a> {
-        let stored = self.record(job);
+    pub(super) fn view<'a>(&'a self, now: Millis, job: &'a Job) -> JobData<'a> {
+        let stored = self.job_data(job);
         let state = job.state(now);
         let expires = job.expires(now).filter(|_| state != State::Dead).unwrap_or(0);
         let failed = if job.is_lease_expired(now) { stored.time } else { stored.extras.failed };
-        Record {
+        JobData {
             state,
             time: job.due(now),
             attempts: if job.has_missed(now) { 0 } else { stored.attempts },
@@ -156,8 +157,8 @@ impl Queue {
         }
     }
 
-    pub(super) fn record<'a>(&'a self, job: &'a Job) -> Record<'a> {
-        Record {
+    pub(super) fn job_data<'a>(&'a self, job: &'a Job) -> JobData<'a> {
+        JobData {
             id: job.id(),
             group: self.group_name(job),
             payload: job.payload(),
@@ -189,7 +190,7 @@ impl Queue {
 
     /// Lists the jobs in a state: ready jobs in serving order, delayed jobs by due time, claimed jobs by deadline, dead
     /// letters by the time at which they became dead letters. O(log n) per job.
-    pub fn peek(&self, now: Millis, which: JobFilter<'_>) -> Box<dyn Iterator<Item = Record<'_>> + '_> {
+    pub fn peek(&self, now: Millis, which: JobFilter<'_>) -> Box<dyn Iterator<Item = JobData<'_>> + '_> {
         let now = now.min(MAX_NOW);
         let slots = match which.state {
             State::Ready => self.in_serving_order(now, which.group),
@@ -201,13 +202,13 @@ impl Queue {
     /// Continues the list of [`peek`](Self::peek) after the job with this ID. O(log n).
     ///
     /// If priorities, groups or ORDERED determine the serving order, no tree gives the position of a ready job. In this
-    /// case, searches the first `MOST_PASSED` ready jobs for the job.
+    /// case, searches the first `MAX_PASSED` ready jobs for the job.
     pub fn peek_after(
         &self,
         now: Millis,
         which: JobFilter<'_>,
         id: &[u8],
-    ) -> Result<Box<dyn Iterator<Item = Record<'_>> + '_>, AfterError> {
+    ) -> Result<Box<dyn Iterator<Item = JobData<'_>> + '_>, AfterError> {
         let now = now.min(MAX_NOW);
         let JobFilter { state, group } = which;
         let is_in = |job: &Job| group.is_none_or(|group| self.group_name(job) == group);
@@ -217,7 +218,7 @@ impl Queue {
             self.in_serving_order_behind(now, group, slot).ok_or(AfterError::TooFar)?
         } else {
             let JobNode { priority, seq, .. } = self.jobs[slot].node;
-            self.in_time_order(now, which, Some((self.due_of(slot, now), priority, seq)))
+            self.in_time_order(now, which, Some((self.jobs[slot].due(now), priority, seq)))
         };
         Ok(Box::new(slots.map(move |slot| self.view(now, &self.jobs[slot]))))
     }
@@ -229,14 +230,14 @@ impl Queue {
 
     fn in_serving_order(&self, now: Millis, group: Option<&[u8]>) -> Box<dyn Iterator<Item = u32> + '_> {
         match (group, self.groups.as_deref()) {
-            (Some(name), _) => Box::new(self.by_rank(self.roots_of(name), now)),
+            (Some(name), _) => Box::new(self.by_rank(self.roots_by_name(name), now)),
             (None, None) => Box::new(self.by_rank(&self.roots, now)),
             (None, Some(groups)) => Box::new(self.in_turns(groups, now)),
         }
     }
 
     /// Continues [`in_serving_order`](Self::in_serving_order) behind a job. Returns `None` if the job is not one of the
-    /// first `MOST_PASSED` jobs.
+    /// first `MAX_PASSED` jobs.
     fn in_serving_order_behind(
         &self,
         now: Millis,
@@ -244,15 +245,15 @@ impl Queue {
         slot: u32,
     ) -> Option<Box<dyn Iterator<Item = u32> + '_>> {
         let roots = match (group, self.groups.as_deref()) {
-            (Some(name), _) => self.roots_of(name),
+            (Some(name), _) => self.roots_by_name(name),
             (None, None) => &self.roots,
             (None, Some(groups)) => {
                 let mut slots = self.in_turns(groups, now);
-                return slots.by_ref().take(MOST_PASSED).any(|other| other == slot).then(|| Box::new(slots) as Box<_>);
+                return slots.by_ref().take(MAX_PASSED).any(|other| other == slot).then(|| Box::new(slots) as Box<_>);
             }
         };
-        let node = JobNode { time: self.due_of(slot, now), ..self.jobs[slot].node.clone() };
-        let behind = Behind { rank: self.order().rank(&node), most: MOST_PASSED };
+        let node = JobNode { time: self.jobs[slot].due(now), ..self.jobs[slot].node.clone() };
+        let behind = Behind { rank: self.order().rank(&node), most: MAX_PASSED };
         let slots = ByRank::behind(self.ready_trees(roots), now, self.order(), Some(behind))?;
         Some(Box::new(slots))
     }
@@ -265,8 +266,8 @@ impl Queue {
         which: JobFilter<'_>,
         behind: Option<OrderKey>,
     ) -> Box<dyn Iterator<Item = u32> + 'a> {
-        let group = which.group.map(|name| self.roots_of(name));
-        let lists = self.parts(group, which.state).map(|(tree, part)| tree.list(part, now, behind));
+        let group = which.group.map(|name| self.roots_by_name(name));
+        let lists = self.state_trees(group, which.state).map(|(tree, part)| tree.list(part, now, behind));
         Box::new(merge(lists).map(|(_, slot)| slot))
     }
 
@@ -279,12 +280,12 @@ impl Queue {
     fn ready_trees(&self, roots: &Roots) -> impl Iterator<Item = (JobTree<'_>, Part)> + use<'_> {
         let of_ttl = TreeId::OF_TTL
             .map(|id| (self.tree(roots, id), if id == TreeId::ReadyTtl { Part::All } else { Part::Until }));
-        self.parts(Some(roots), State::Ready).chain(of_ttl)
+        self.state_trees(Some(roots), State::Ready).chain(of_ttl)
     }
 
     /// Lists the slots of all jobs, in an order that is the same on each replica.
     pub(super) fn slots(&self) -> impl Iterator<Item = u32> {
-        self.all_roots()
+        self.roots_of_each_group()
             .flat_map(Roots::of_jobs)
             .flat_map(|root| ByTime::of(&self.jobs, root, None))
             .map(|(slot, _)| slot)

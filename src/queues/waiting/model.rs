@@ -32,7 +32,7 @@
 //!
 //! - If a key has woken a client, the key is checked again after [`WAKE_TIMEOUT`], in case the client did not claim.
 //! - If the server must not serve the clients of a key now (writes are refused, the slot belongs to another node), the
-//!   key is checked again after [`RETRY`].
+//!   key is checked again after [`RETRY_SERVING`].
 //! - If the server may serve no client at all, the keys are checked at the first tick at which it may serve clients
 //!   again.
 
@@ -47,14 +47,14 @@ use std::collections::BTreeSet;
 use std::hash::Hash;
 
 /// The delay in ms until the next check of a claimable key if the server must not serve the key's clients now.
-const RETRY: Millis = 250;
+const RETRY_SERVING: Millis = 250;
 
 /// A key that has woken a client is checked again after this delay, in ms. The delay is longer than [`HORIZON`], so
 /// waking a client arms no timer.
 const WAKE_TIMEOUT: Millis = 2000;
 
 /// If the clock steps back by at least this time, in ms, all keys are checked. A smaller step hardly delays a client.
-const STEP: Millis = 1000;
+const CLOCK_STEP: Millis = 1000;
 
 /// The maximum number of keys to check in one call of the timer. The server serves its clients between two calls.
 const BATCH: usize = 1000;
@@ -172,12 +172,12 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
     ) -> Option<Client> {
         self.latest = self.latest.max(now);
         let is_claimable = next.is_some_and(|next| next <= now);
-        let again = match (is_claimable, allowed) {
+        let next_check = match (is_claimable, allowed) {
             (false, _) => next,
             (true, true) => Some(now.saturating_add(WAKE_TIMEOUT)),
-            (true, false) => Some(now.saturating_add(RETRY)),
+            (true, false) => Some(now.saturating_add(RETRY_SERVING)),
         };
-        self.set_next(key, again);
+        self.set_next(key, next_check);
         let entry = self.keys.get_mut(key)?;
         let before = entry.woken;
         entry.woken = entry.clients.first().filter(|_| is_claimable && allowed).map(|&client| {
@@ -239,7 +239,7 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
     /// Timers count on the monotonic clock. If the wall clock was set forward, the armed timer fires too late. In this
     /// case, this function requests a new timer.
     pub fn tick(&mut self, now: Millis, allowed: impl FnOnce() -> bool) -> Alarm {
-        if self.latest >= now.saturating_add(STEP) {
+        if self.latest >= now.saturating_add(CLOCK_STEP) {
             self.latest = now;
             self.check_all(now);
         }
@@ -274,9 +274,9 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
         while due.len() < BATCH && self.is_due(now) {
             let Some((_, key)) = self.schedule.pop_first() else { break };
             if let Some(entry) = self.keys.get_mut(&key) {
-                let again = now.saturating_add(WAKE_TIMEOUT);
-                entry.next = Some(again);
-                self.schedule.insert((again, key.clone()));
+                let next_check = now.saturating_add(WAKE_TIMEOUT);
+                entry.next = Some(next_check);
+                self.schedule.insert((next_check, key.clone()));
             }
             due.push(key);
         }

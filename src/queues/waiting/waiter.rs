@@ -8,7 +8,7 @@ use crate::base::db_key::{DbKey, DbKeyRef};
 use crate::base::time::{Micros, Millis};
 use crate::error::Error;
 use crate::queues::OpenQueue;
-use crate::queues::claiming::{ClaimRequest, claim, reply_nothing, settle};
+use crate::queues::claiming::{ClaimRequest, claim, reply_nothing, settle_rates};
 use crate::server::blocking::{Blockable, Wait};
 use crate::server::events::ServerEvent;
 use crate::server::key::Writing;
@@ -66,18 +66,18 @@ fn check_due(ctx: &mut Context) {
 /// client that waits for it.
 ///
 /// `client` is the woken client that calls this function. Returns whether this client may claim now. Without `client`,
-/// returns false. Only a call without `client` may change the queue, by [`settle`].
+/// returns false. Only a call without `client` may change the queue, by [`settle_rates`].
 fn check_queue(ctx: &mut Context, key: Str<'_>, clock: Micros, client: Option<Client>) -> bool {
     let now = clock / 1000;
     STATE.with(ctx, |state| state.stats.checks += 1);
     let (next, is_unsettled) = match OpenQueue::open_notouch(ctx, key) {
-        Ok(open) => (open.queue().next_opening(now), client.is_none() && open.queue().needs_settling(now)),
+        Ok(open) => (open.queue().next_claimable(now), client.is_none() && open.queue().needs_settling(now)),
         Err(_) => (None, false),
     };
     let is_ready = is_unsettled || next == Some(now);
     let allowed = is_ready && ctx.may_serve(key);
     if is_unsettled && allowed {
-        settle(ctx, key, clock);
+        settle_rates(ctx, key, clock);
         return false;
     }
     let next = if is_ready { Some(now) } else { next };

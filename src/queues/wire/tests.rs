@@ -105,7 +105,7 @@ impl Parts {
             11 => of_job(JobChange::Revive),
             12 => Change::Redrive { count: first, group: yes.then_some(group) },
             13 => Change::Configure(self.settings()),
-            14 => Change::RestoreJob(Record {
+            14 => Change::RestoreJob(JobData {
                 id,
                 group,
                 payload,

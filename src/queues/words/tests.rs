@@ -101,11 +101,11 @@ impl Words {
         self.number(max_attempts.into()).number(every.unwrap_or(0)).option(b"group", group).time(b"ttl", ttl)
     }
 
-    fn job(&mut self, job: &Record<'_>) -> &mut Words {
+    fn job(&mut self, job: &JobData<'_>) -> &mut Words {
         let Extras { worker, error, .. } = job.extras;
         self.arg(b"JOB").arg(job.id).arg(job.payload).arg(job.state.name().as_bytes());
         self.number(job.time).signed(job.priority.into()).number(job.seq);
-        self.fields(&Record::FIELDS, job, &job.bare());
+        self.fields(&JobData::FIELDS, job, &job.bare());
         self.option(b"worker", worker).option(b"error", error).option(b"group", job.group)
     }
 

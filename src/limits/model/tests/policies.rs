@@ -11,7 +11,7 @@ use proptest::prelude::*;
 const START: Millis = 1_767_225_600_000;
 
 /// How much later than necessary a key may expire.
-const MOST_LINGER: Millis = 25_000;
+const MAX_LINGER: Millis = 25_000;
 
 /// A key of a simulated server.
 #[derive(Clone, Debug, Default)]
@@ -212,7 +212,7 @@ fn promised(in_use: &[(u64, Millis)], limit: u64, cost: u64, now: Millis) -> (i6
 fn assert_ttl_is_right(key: &Key, last: Millis) {
     let ttl = key.expires_at.expect("a TTL");
     assert!(
-        (last..=last + MOST_LINGER).contains(&ttl),
+        (last..=last + MAX_LINGER).contains(&ttl),
         "the key expires {} ms after",
         ttl.cast_signed() - last.cast_signed()
     );

@@ -1,7 +1,7 @@
 //! Changes of groups: jobs are added and removed, claims take units, settings change.
 
 use super::times::Times;
-use super::{FORGOTTEN_AT_ONCE, FORGOTTEN_BY_USE, Group, Groups, SETTLED_AT_ONCE};
+use super::{CLEARED_AT_ONCE, Group, Groups, SETTLED_AT_ONCE};
 use crate::base::chunks::{Chunks, NIL};
 use crate::queues::model::items::Member;
 use crate::queues::model::job::Job;
@@ -67,10 +67,10 @@ impl Groups {
     fn change_log(&mut self, group: u32, change: impl FnOnce(&mut RateLog)) {
         let Group { name, log, .. } = &mut self.table[group];
         self.log_bytes -= log.bytes();
-        let before = log.back_at().map(|back| (back, name.clone()));
+        let before = log.last_back_at().map(|back| (back, name.clone()));
         change(log);
         self.log_bytes += log.bytes();
-        let after = log.back_at().map(|back| (back, name.clone()));
+        let after = log.last_back_at().map(|back| (back, name.clone()));
         if before != after {
             before.and_then(|key| self.with_units.remove(&key));
             after.map(|key| self.with_units.insert(key, group));
@@ -148,7 +148,7 @@ impl Queue {
     fn update_or_drop_group(&mut self, group: u32) {
         let Some(groups) = &mut self.groups else { return };
         let Group { jobs, log, .. } = &groups.table[group];
-        if *jobs == 0 && log.back_at().is_none() {
+        if *jobs == 0 && log.last_back_at().is_none() {
             groups.drop_group(group);
             self.drop_groups();
         } else {
@@ -208,8 +208,8 @@ impl Queue {
         groups.members[member].job = slot;
     }
 
-    /// Updates the times of a job's group ([`times_of`](Self::times_of)). Must be called after each change of the job.
-    /// O(log n).
+    /// Updates the times of the group of `member` ([`times_of`](Self::times_of)). `NIL` means the group without a name,
+    /// whose jobs are no members. Must be called after each change of a job. O(log n).
     pub(in crate::queues::model) fn update_group_times_of(&mut self, member: u32) {
         if let Some(groups) = &self.groups {
             let group = groups.group_of(member);
@@ -245,20 +245,14 @@ impl Queue {
         }
     }
 
-    /// Clears the [`RateLog`] of up to [`FORGOTTEN_BY_USE`] groups whose units are all available again. The queue calls
-    /// this function for each pushed or claimed job, to free memory.
-    pub(in crate::queues::model) fn forget_units(&mut self, at: Millis) {
-        self.forget_units_of(FORGOTTEN_BY_USE, at);
-    }
-
-    /// Clears the unit logs of up to `most` groups whose units are all available again at `at`. Returns the number of
-    /// cleared logs.
-    fn forget_units_of(&mut self, most: usize, at: Millis) -> usize {
-        for forgotten in 0..most {
-            let Some(groups) = &mut self.groups else { return forgotten };
-            let Some(((back, _), &group)) = groups.with_units.first_key_value() else { return forgotten };
+    /// Clears the unit logs ([`RateLog`]) of up to `most` groups whose units are all available again at `at`, to free
+    /// memory. Returns the number of cleared logs.
+    pub(in crate::queues::model) fn clear_unit_logs(&mut self, most: usize, at: Millis) -> usize {
+        for cleared in 0..most {
+            let Some(groups) = &mut self.groups else { return cleared };
+            let Some(((back, _), &group)) = groups.with_units.first_key_value() else { return cleared };
             if *back > at {
-                return forgotten;
+                return cleared;
             }
             groups.change_log(group, RateLog::clear);
             self.update_or_drop_group(group);
@@ -272,12 +266,12 @@ impl Queue {
     /// After a change of GROUPRATE or a step back of the clock, a unit can stay taken for longer than one window. This
     /// function limits that time to one window, for the units of at most [`SETTLED_AT_ONCE`] groups.
     pub(in crate::queues::model) fn settle_groups(&mut self, at: Millis) -> usize {
-        let Some(rate) = self.settings.group_rate else { return self.forget_units_of(FORGOTTEN_AT_ONCE, NEVER) };
-        let mut settled = self.forget_units_of(FORGOTTEN_AT_ONCE, at);
+        let Some(rate) = self.settings.group_rate else { return self.clear_unit_logs(CLEARED_AT_ONCE, NEVER) };
+        let mut settled = self.clear_unit_logs(CLEARED_AT_ONCE, at);
         for _ in 0..SETTLED_AT_ONCE {
             let Some(groups) = &mut self.groups else { break };
             let Some(((back, _), &group)) = groups.with_units.last_key_value() else { break };
-            if *back <= rate.horizon(at) {
+            if *back <= rate.back_at(at) {
                 break;
             }
             groups.change_log(group, |log| log.settle(rate, at));

@@ -4,15 +4,16 @@
 //!
 //! A group is *open* if a claim can get a job from it. **Without commands, a group whose jobs have no TTL can open but
 //! never closes.** A closed group opens when a job becomes due, a lease expires, or a unit of GROUPRATE becomes
-//! available again. So each group has one time, `opens`, from which on it is open. Only a command changes this time.
+//! available again. So each group has one time, `opens_at`, from which on it is open. Only a command changes this time.
 //!
 //! The groups with jobs form a *ring*: a tree in the order of their turns ([`ring`]). Each group in the ring stores the
-//! least `opens` of its subtree. So one walk down the tree finds the first group that is open at `now`, and a claim
-//! serves this group. The least `opens` of all groups is the next time at which a claim gets a job.
+//! least `opens_at` of its subtree. So one walk down the tree finds the first group that is open at `now`, and a claim
+//! serves this group. The least `opens_at` of all groups is the next time at which a claim gets a job.
 //!
-//! TTLs can close a group. So a group with TTLs is closed before `opens`, but need not be open after this time. The
-//! group also stores `last`, the latest end of its TTLs, and is closed from `last` on. Between these two times, a claim
-//! searches the group for a job ([`Queue::is_open`]). The walk skips subtrees whose latest `last` has passed.
+//! TTLs can close a group. So a group with TTLs is closed before `opens_at`, but need not be open after this time. The
+//! group also stores `closes_at`, the latest end of its TTLs, and is closed from `closes_at` on. Between these two
+//! times, a claim searches the group for a job ([`Queue::is_open`]). The walk skips subtrees whose latest `closes_at`
+//! has passed.
 //!
 //! A group goes to the end of the ring when one of its jobs is claimed, or when it gets its first job. A closed group
 //! keeps its place, so it is served soon after it opens.
@@ -30,7 +31,7 @@
 //! # ORDERED
 //!
 //! The *head* of a group is the job with the lowest push number. Dead letters and expired jobs do not count. A claim
-//! gets the head if the head is ready and no job of the group is claimed. So `opens` is the due time of the head, or
+//! gets the head if the head is ready and no job of the group is claimed. So `opens_at` is the due time of the head, or
 //! the latest deadline of the group's leases if that is later. If the head has a TTL, the group may open when this TTL
 //! ends.
 //!
@@ -76,18 +77,18 @@ use std::sync::Arc;
 use table::GroupTable;
 use times::Times;
 #[cfg(test)]
-pub(super) use view::MOST_COUNTED;
+pub(super) use view::MAX_COUNTED;
 
 /// One claim, or one run of the upkeep, updates the unit logs of at most this number of groups ([`RateLog::settle`]).
 /// Later claims and runs update the other logs.
 const SETTLED_AT_ONCE: usize = 128;
 
-/// For each pushed or claimed job, [`Queue::forget_units`] clears the unit logs of at most this number of groups. A
+/// For each pushed or claimed job, [`Queue::clear_unit_logs`] clears the unit logs of at most this number of groups. A
 /// claim fills at most one log. So logs are cleared faster than claims fill them.
-const FORGOTTEN_BY_USE: usize = 2;
+pub(super) const CLEARED_PER_JOB: usize = 2;
 
 /// One claim, or one run of the upkeep, clears the unit logs ([`RateLog`]) of at most this number of groups.
-const FORGOTTEN_AT_ONCE: usize = 64;
+const CLEARED_AT_ONCE: usize = 64;
 
 #[derive(Clone, Debug)]
 pub(super) struct Groups {
@@ -146,19 +147,19 @@ impl Groups {
     }
 
     /// Returns how many jobs with a group are in a tree.
-    pub fn count_all(&self, id: TreeId) -> u32 {
+    pub fn tree_size(&self, id: TreeId) -> u32 {
         tree::size(&self.members, self.roots[id])
     }
 
     /// Returns a tree of all jobs with a group.
-    pub fn tree_of_all<'a>(&'a self, id: TreeId, due_entries: &'a Chunks<DueEntry>) -> JobTree<'a> {
+    pub fn tree_of_all_groups<'a>(&'a self, id: TreeId, due_entries: &'a Chunks<DueEntry>) -> JobTree<'a> {
         let items =
             if id.is_of_due_entries() { JobItems::DueEntries(due_entries) } else { JobItems::Members(&self.members) };
         JobTree { items, root: self.roots[id] }
     }
 
     #[cfg(test)]
-    pub fn roots_of_all(&self) -> &Roots {
+    pub fn roots_of_all_groups(&self) -> &Roots {
         &self.roots
     }
 
@@ -172,18 +173,18 @@ impl Groups {
     }
 
     /// Whether a unit of GROUPRATE stays taken for longer than one window from `now`.
-    pub fn unsettled(&self, rate: Rate, now: Millis) -> bool {
-        self.with_units.last_key_value().is_some_and(|((back, _), _)| *back > rate.horizon(now))
+    pub fn needs_settling(&self, rate: Rate, now: Millis) -> bool {
+        self.with_units.last_key_value().is_some_and(|((back, _), _)| *back > rate.back_at(now))
     }
 
     /// Returns the earliest time at which a group has all its units again.
-    pub fn first_back(&self) -> Option<Millis> {
+    pub fn first_back_at(&self) -> Option<Millis> {
         self.with_units.first_key_value().map(|((back, _), _)| *back)
     }
 
     /// Estimates the memory in bytes. O(1).
     pub fn memory_usage(&self) -> usize {
-        /// The memory of one entry in `names` or `held`, in bytes, including the overhead of its allocation.
+        /// The memory of one entry in `names` or `with_units`, in bytes, including the overhead of its allocation.
         const ENTRY: usize = 40;
         size_of::<Self>()
             + self.table.bytes()
@@ -222,7 +223,7 @@ pub(super) fn root_mut<'a>(
 
 impl Queue {
     /// Returns the trees of the group with this name. If there is no such group, the trees are empty.
-    pub(super) fn roots_of(&self, name: &[u8]) -> &Roots {
+    pub(super) fn roots_by_name(&self, name: &[u8]) -> &Roots {
         static NONE: Roots = Roots::EMPTY;
         match &self.groups {
             Some(groups) => groups.names.get(name).map_or(&NONE, |&group| groups.roots_of(group, &self.roots)),

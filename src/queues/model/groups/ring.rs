@@ -22,7 +22,7 @@ impl Item for Group {
         &mut self.node
     }
 
-    fn gather(items: &mut impl Items<Group>, root: u32) -> bool {
+    fn update_bounds(items: &mut impl Items<Group>, root: u32) -> bool {
         let Group { times, jobs, ref node, .. } = items[root];
         let children = [node.links.left, node.links.right].into_iter().filter(|&child| child != NIL);
         let (least, most_jobs) = children
@@ -61,7 +61,7 @@ impl Groups {
     /// Updates the aggregates of the ring after a change of a group. The group must be in the ring. O(log n).
     pub(super) fn update_ring(&mut self, group: u32) {
         let wanted = key(&self.table[group].node);
-        tree::changed(&mut self.table, self.ring, group, wanted);
+        tree::update_path(&mut self.table, self.ring, group, wanted);
     }
 
     /// Returns the earliest times of all groups with jobs.
@@ -70,20 +70,20 @@ impl Groups {
     }
 
     /// Returns a time before which no claim gets a job of any group.
-    pub(super) fn opens(&self) -> Millis {
-        self.least().opens
+    pub(super) fn opens_at(&self) -> Millis {
+        self.least().opens_at
     }
 
     /// Returns a time after `now` before which no claim gets a job of any group. Must be called only if no group is
-    /// open at `now`. For a group whose [`Times`] allow a claim at `now`, `next` returns the time.
-    pub(super) fn opens_by(&self, now: Millis, next: impl Fn(u32) -> Millis) -> Millis {
-        self.opens_in(self.ring, now, &next)
+    /// open at `now`. For a group whose [`Times`] allow a claim at `now`, calls `next` for this time.
+    pub(super) fn opens_after(&self, now: Millis, next: impl Fn(u32) -> Millis) -> Millis {
+        self.opens_after_in(self.ring, now, &next)
     }
 
-    fn opens_in(&self, root: u32, now: Millis, next: &impl Fn(u32) -> Millis) -> Millis {
+    fn opens_after_in(&self, root: u32, now: Millis, next: &impl Fn(u32) -> Millis) -> Millis {
         let of = |times: &Times| match times.may_be_open(now) {
             true => None,
-            false if times.opens > now => Some(times.opens),
+            false if times.opens_at > now => Some(times.opens_at),
             false => Some(NEVER),
         };
         if root == NIL {
@@ -94,18 +94,18 @@ impl Groups {
             let own = of(times).unwrap_or_else(|| next(root));
             [node.links.left, node.links.right]
                 .into_iter()
-                .fold(own, |opens, child| opens.min(self.opens_in(child, now, next)))
+                .fold(own, |opens_at, child| opens_at.min(self.opens_after_in(child, now, next)))
         })
     }
 
     /// Returns the earliest time from which on a job of any group waits for a claim.
-    pub(in crate::queues::model) fn waits(&self) -> Millis {
-        self.least().waits
+    pub(in crate::queues::model) fn waits_from(&self) -> Millis {
+        self.least().waits_from
     }
 
     /// Returns the first group after `turn` that has a ready job at `now`, or `NIL`. O(log n).
     pub(super) fn next_ready(&self, turn: Option<u64>, now: Millis) -> u32 {
-        self.first_where(turn, |times| times.ready <= now, |_| true)
+        self.first_where(turn, |times| times.ready_at <= now, |_| true)
     }
 
     /// Returns the first group for which `may` and `is` return true, or `NIL`. Considers only groups whose turn comes
@@ -154,7 +154,7 @@ impl Groups {
             Subtree(Reverse<u32>),
             Group(Reverse<u32>),
         }
-        let most_ready = |times: Times, jobs: u32| if times.ready <= now { jobs } else { 0 };
+        let most_ready = |times: Times, jobs: u32| if times.ready_at <= now { jobs } else { 0 };
         let subtree = |root: u32| {
             let Group { least, most_jobs, .. } = self.table[root];
             (most_ready(least, most_jobs), Piece::Subtree(Reverse(root)))

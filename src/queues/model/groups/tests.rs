@@ -38,13 +38,13 @@ impl Queue {
             let roots = groups.roots_of(group, &self.roots);
             let jobs: u32 = roots.of_jobs().map(|root| tree::size(&self.jobs, root)).sum();
             assert_eq!((it.jobs, in_turn.contains(&group)), (jobs, jobs > 0));
-            assert!(jobs > 0 || it.log.back_at().is_some(), "a group costs nothing without jobs");
+            assert!(jobs > 0 || it.log.last_back_at().is_some(), "a group costs nothing without jobs");
             assert!(jobs > 0 || it.held_until == 0, "a hold goes with the last job");
             let times = self.times_of(groups, group);
             if jobs > 0 {
                 assert_eq!(it.times, times, "a group knows when it opens");
             }
-            if let Some(back) = it.log.back_at() {
+            if let Some(back) = it.log.last_back_at() {
                 assert_eq!(groups.with_units.get(&(back, it.name.clone())), Some(&group));
                 held += 1;
             }

@@ -17,34 +17,34 @@ thread_local! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Times {
     /// The earliest time at which a job of the group is ready. 0 if the group has a job in [`TreeId::Ready`].
-    pub ready: Millis,
-    /// No claim gets a job of the group before this time. It is later than `ready` if, for example, the group is held.
-    /// From this time on, a claim gets a job, unless a job of the group has expired ([`Queue::is_open`]).
-    pub opens: Millis,
+    pub ready_at: Millis,
+    /// No claim gets a job of the group before this time. It is later than `ready_at` if, for example, the group is
+    /// held. From this time on, a claim gets a job, unless a job of the group has expired ([`Queue::is_open`]).
+    pub opens_at: Millis,
     /// The time from which on the group's oldest ready job waits for a claim: its due time, or the time at which the
     /// group opens, if that is later. Ignores TTLs.
-    pub waits: Millis,
-    /// See [`Queue::last_end`].
-    pub last: Millis,
+    pub waits_from: Millis,
+    /// See [`Queue::closes_at`].
+    pub closes_at: Millis,
 }
 
 impl Times {
-    pub const NEVER: Times = Times { ready: NEVER, opens: NEVER, waits: NEVER, last: 0 };
+    pub const NEVER: Times = Times { ready_at: NEVER, opens_at: NEVER, waits_from: NEVER, closes_at: 0 };
 
-    /// Returns the earliest of the times, and the latest `last`.
+    /// Returns the earliest of the times, and the latest `closes_at`.
     pub fn outer(self, other: Times) -> Times {
-        let Times { ready, opens, waits, last } = self;
+        let Times { ready_at, opens_at, waits_from, closes_at } = self;
         Times {
-            ready: ready.min(other.ready),
-            opens: opens.min(other.opens),
-            waits: waits.min(other.waits),
-            last: last.max(other.last),
+            ready_at: ready_at.min(other.ready_at),
+            opens_at: opens_at.min(other.opens_at),
+            waits_from: waits_from.min(other.waits_from),
+            closes_at: closes_at.max(other.closes_at),
         }
     }
 
     /// Whether a claim may get a job at `now`. If false, no claim gets one.
     pub fn may_be_open(&self, now: Millis) -> bool {
-        self.opens <= now && now < self.last
+        self.opens_at <= now && now < self.closes_at
     }
 }
 
@@ -56,12 +56,6 @@ impl Queue {
         times.min().unwrap_or(NEVER)
     }
 
-    /// Returns the first time at which the group with these roots has a ready job, or [`NEVER`]. Returns 0 if the group
-    /// has a job in [`TreeId::Ready`].
-    fn ready_from(&self, roots: &Roots) -> Millis {
-        if roots[TreeId::Ready] == NIL { self.first_due(roots) } else { 0 }
-    }
-
     pub(super) fn times_of(&self, groups: &Groups, group: u32) -> Times {
         #[cfg(test)]
         WORKED_OUT.set(WORKED_OUT.get() + 1);
@@ -70,8 +64,8 @@ impl Queue {
         if due == NEVER {
             return Times::NEVER;
         }
-        let ready = if roots[TreeId::Ready] == NIL { due } else { 0 };
-        let (mut limit, mut head, mut end_of_head) = (group.held_until, ready, NEVER);
+        let ready_at = if roots[TreeId::Ready] == NIL { due } else { 0 };
+        let (mut limit, mut head, mut end_of_head) = (group.held_until, ready_at, NEVER);
         if settings.ordered {
             (head, end_of_head) = self.head_times(roots);
             let leases = TreeId::OF_LEASES.into_iter().map(|id| tree::last(&self.jobs, roots[id]));
@@ -80,10 +74,10 @@ impl Queue {
         }
         limit = limit.max(self.next_free_lease(Some(roots), settings.group_concurrency, 0));
         if let Some(rate) = settings.group_rate {
-            limit = limit.max(group.log.opens_at(rate, 0));
+            limit = limit.max(group.log.next_free_unit(rate, 0));
         }
-        let opens = head.min(end_of_head).max(limit);
-        Times { ready, opens, waits: due.max(head).max(limit), last: self.last_end(roots) }
+        let opens_at = head.min(end_of_head).max(limit);
+        Times { ready_at, opens_at, waits_from: due.max(head).max(limit), closes_at: self.closes_at(roots) }
     }
 
     /// Returns two times of an ORDERED group: when the group opens if no job expires, and when its head expires, or
@@ -93,9 +87,10 @@ impl Queue {
             return (self.first_occurrence(roots, 0, u64::MAX), NEVER);
         };
         let job = &self.jobs[head];
-        let due = if node.tree == TreeId::Ready { 0 } else { job.back_at() };
-        let opens = if self.holds_its_group(head) { due } else { due.min(self.first_occurrence(roots, 0, node.seq)) };
-        (opens, job.ttl().map_or(NEVER, |ttl| ttl.expires))
+        let due = if node.tree == TreeId::Ready { 0 } else { job.due_again_at() };
+        let opens_at =
+            if self.has_been_claimed(head) { due } else { due.min(self.first_occurrence(roots, 0, node.seq)) };
+        (opens_at, job.ttl().map_or(NEVER, |ttl| ttl.expires))
     }
 
     /// Returns the head of a group: the job with the lowest push number. Ignores dead letters, jobs that are claimed for
@@ -113,9 +108,9 @@ impl Queue {
         head.map(|(_, slot)| (&self.jobs[slot].node, slot))
     }
 
-    /// Whether a waiting job of an ORDERED group comes before recurring jobs that were pushed earlier: a worker has had
-    /// the job, and gave it back or lost its lease.
-    fn holds_its_group(&self, slot: u32) -> bool {
+    /// Whether a worker has had a waiting job, and returned it or lost its lease. In an ORDERED group, such a job comes
+    /// before recurring jobs that were pushed earlier.
+    fn has_been_claimed(&self, slot: u32) -> bool {
         let job = &self.jobs[slot];
         job.attempts > 0 || job.token != 0 || job.extras().claimed != 0
     }
@@ -133,7 +128,7 @@ impl Queue {
         }
         let head = self.head(roots, Some(now));
         let mut best = None;
-        if head.is_none_or(|(_, head)| !self.holds_its_group(head)) {
+        if head.is_none_or(|(_, head)| !self.has_been_claimed(head)) {
             let occurrences = [TreeId::Upcoming, TreeId::RecurringDue].into_iter();
             let bests = occurrences.filter_map(|id| self.tree(roots, id).best(Part::Until, now, self.order()));
             let found = bests.reduce(|a, b| better(self.order(), a, b));
@@ -164,20 +159,21 @@ impl Queue {
             return self.first_occurrence(roots, now + 1, u64::MAX);
         };
         let job = &self.jobs[head];
-        let next = if self.holds_its_group(head) { NEVER } else { self.first_occurrence(roots, now + 1, node.seq) };
-        next.min(job.back_at()).min(job.ttl().map_or(NEVER, |ttl| ttl.expires))
+        let next = if self.has_been_claimed(head) { NEVER } else { self.first_occurrence(roots, now + 1, node.seq) };
+        next.min(job.due_again_at()).min(job.ttl().map_or(NEVER, |ttl| ttl.expires))
     }
 
     /// Returns a time before which no claim gets a job of any group, if no command changes the queue. This time is
     /// after `now` if and only if a claim at `now` gets no job.
-    pub(in crate::queues::model) fn opens(&self, now: Millis) -> Millis {
+    pub(in crate::queues::model) fn opens_at(&self, now: Millis) -> Millis {
         let opens_with_ttl = |roots: &Roots, is_open: bool| if is_open { now } else { self.next_try(roots, now) };
         match &self.groups {
             None if self.roots.have_ttl() => opens_with_ttl(&self.roots, self.best_of(&self.roots, now) != NIL),
-            None => self.ready_from(&self.roots),
-            Some(groups) if groups.opens() > now => groups.opens(),
+            None if self.roots[TreeId::Ready] == NIL => self.first_due(&self.roots),
+            None => 0,
+            Some(groups) if groups.opens_at() > now => groups.opens_at(),
             Some(groups) if self.turn(groups, now) != NIL => now,
-            Some(groups) => groups.opens_by(now, |group| self.next_try(groups.roots_of(group, &self.roots), now)),
+            Some(groups) => groups.opens_after(now, |group| self.next_try(groups.roots_of(group, &self.roots), now)),
         }
     }
 

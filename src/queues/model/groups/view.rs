@@ -12,7 +12,7 @@ use std::ops::Bound;
 
 /// [`Queue::largest_groups`] counts the ready jobs of at most this number of groups. Counting them takes less than a
 /// millisecond.
-pub(in crate::queues::model) const MOST_COUNTED: usize = 1000;
+pub(in crate::queues::model) const MAX_COUNTED: usize = 1000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupView<'a> {
@@ -57,7 +57,7 @@ impl Queue {
     /// jobs are in the order of their names.
     ///
     /// The function counts the ready jobs of the groups with most jobs first, and stops when no other group can have
-    /// more ready jobs than the groups found. It also stops after [`MOST_COUNTED`] groups, or after `count` groups if
+    /// more ready jobs than the groups found. It also stops after [`MAX_COUNTED`] groups, or after `count` groups if
     /// that is more. In this case, the result may lack a group with more ready jobs.
     pub fn largest_groups(&self, now: Millis, count: usize) -> Vec<GroupView<'_>> {
         let now = now.min(MAX_NOW);
@@ -68,7 +68,7 @@ impl Queue {
         groups.by_jobs(now, |group, most_ready| {
             let least = largest.peek().filter(|_| largest.len() == count);
             if least.is_some_and(|&Reverse(least)| u64::from(most_ready) < least)
-                || views.len() >= MOST_COUNTED.max(count)
+                || views.len() >= MAX_COUNTED.max(count)
             {
                 return false;
             }
@@ -88,7 +88,7 @@ impl Queue {
 
     fn group_view<'a>(&'a self, name: &'a [u8], roots: &Roots, held_until: Millis, now: Millis) -> GroupView<'a> {
         let [ready, delayed, claimed] =
-            [State::Ready, State::Delayed, State::Claimed].map(|state| self.count_of(Some(roots), now, state));
+            [State::Ready, State::Delayed, State::Claimed].map(|state| self.count_in_group(Some(roots), now, state));
         let held_until = (held_until > now).then_some(held_until);
         GroupView { name, ready, delayed, claimed, held_until }
     }
@@ -150,7 +150,7 @@ impl Queue {
 
     /// Lists the trees of each group with jobs. The group without a name comes first. The other groups follow in the
     /// order in which claims serve them.
-    pub(in crate::queues::model) fn all_roots(&self) -> impl Iterator<Item = &Roots> {
+    pub(in crate::queues::model) fn roots_of_each_group(&self) -> impl Iterator<Item = &Roots> {
         let named = self.groups.as_deref().into_iter().flat_map(|groups| {
             let named = groups.in_turn().filter(move |&group| group != groups.nameless);
             named.map(|group| &groups.table[group].roots)

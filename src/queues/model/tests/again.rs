@@ -1,6 +1,6 @@
 //! Tests of AGAIN. If a job is pushed while it runs, it runs once more afterwards. Two runs never overlap.
 
-use super::super::{Change, Effect, JobChange, Nack, NewJob, Push, Queue, State};
+use super::super::{Change, Effect, Fate, JobChange, NewJob, Push, Queue, State};
 use super::{Pair, assert_sums, decoded, encoded, rebuilt};
 
 fn again(pair: &mut Pair, now: u64, id: &str, payload: &str) {
@@ -25,7 +25,7 @@ fn payload(pair: &Pair, id: &str) -> String {
 
 /// Returns the payload of the push with AGAIN that waits until a job is finished.
 fn behind(pair: &Pair, id: &str) -> Option<String> {
-    pair.primary.again(id.as_bytes()).map(text)
+    pair.primary.payload_behind(id.as_bytes()).map(text)
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -43,7 +43,7 @@ fn without_a_job_of_the_id_it_is_a_push_like_any_other() {
     let mut pair = Pair::new();
     again_with(&mut pair, 5, "a", "one", |p| (p.due, p.priority) = (20, 3));
     let job = pair.primary.get(5, b"a").unwrap();
-    assert_eq!((job.time, job.priority, job.payload, pair.primary.again(b"a")), (20, 3, &b"one"[..], None));
+    assert_eq!((job.time, job.priority, job.payload, pair.primary.payload_behind(b"a")), (20, 3, &b"one"[..], None));
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn a_waiting_job_gets_the_payload_and_keeps_its_place() {
     again_with(&mut pair, 5, "a", "two", |p| (p.due, p.priority, p.group, p.max_attempts) = (99, 9, b"h", Some(1)));
     let job = pair.primary.get(5, b"a").unwrap();
     assert_eq!((job.time, job.priority, job.group, job.max_attempts), (10, -1, &b"g"[..], 7));
-    assert_eq!((job.payload, pair.primary.again(b"a"), job.created), (&b"two"[..], None, 1));
+    assert_eq!((job.payload, pair.primary.payload_behind(b"a"), job.created), (&b"two"[..], None, 1));
     assert_eq!(pair.ids(10, State::Ready), ["a", "b"]);
     let stats = pair.primary.stats(10);
     assert_sums(&stats);
@@ -125,7 +125,7 @@ fn it_waits_through_nacks_and_leases_that_end() {
     again(&mut pair, 0, "a", "one");
     let (_, token) = take(&mut pair, 1, 100);
     again(&mut pair, 2, "a", "two");
-    assert_eq!(pair.nack(3, "a", token, Nack::At(10)), Some(Some(10)));
+    assert_eq!(pair.nack(3, "a", token, Fate::At(10)), Some(Some(10)));
     assert_eq!(behind(&pair, "a").as_deref(), Some("two"));
     take(&mut pair, 10, 20);
     let (payload, token) = take(&mut pair, 20, 30);
@@ -142,7 +142,7 @@ fn a_job_that_waits_for_its_retry_takes_the_last_push() {
     again(&mut pair, 0, "a", "one");
     let (_, token) = take(&mut pair, 1, 100);
     again(&mut pair, 2, "a", "two");
-    pair.nack(3, "a", token, Nack::At(10));
+    pair.nack(3, "a", token, Fate::At(10));
     again(&mut pair, 4, "a", "three");
     assert_eq!((payload(&pair, "a").as_str(), behind(&pair, "a")), ("three", None));
     let (_, token) = take(&mut pair, 10, 20);
@@ -164,12 +164,12 @@ fn a_late_ack_does_not_finish_the_run_that_was_asked_for_meanwhile() {
 
 #[test]
 fn it_takes_the_place_of_a_job_that_dies_by_nack() {
-    for nack in [Nack::Dead, Nack::Default] {
+    for fate in [Fate::Dead, Fate::Default] {
         let mut pair = Pair::new();
         again_with(&mut pair, 0, "a", "one", |p| p.max_attempts = Some(1));
         let (_, token) = take(&mut pair, 1, 100);
         again(&mut pair, 2, "a", "two");
-        assert_eq!(pair.nack(50, "a", token, nack), Some(None));
+        assert_eq!(pair.nack(50, "a", token, fate), Some(None));
         assert_eq!((pair.counts(50), payload(&pair, "a").as_str()), ([1, 0, 0, 0], "two"));
         assert_sums(&pair.primary.stats(50));
     }
@@ -235,7 +235,7 @@ fn a_dead_letter_of_the_id_is_replaced() {
     let mut pair = Pair::configured(|s| s.maxlen = 1);
     again(&mut pair, 0, "a", "one");
     let (_, token) = take(&mut pair, 1, 100);
-    pair.nack(2, "a", token, Nack::Dead);
+    pair.nack(2, "a", token, Fate::Dead);
     again(&mut pair, 3, "a", "two");
     assert_eq!((pair.counts(3), payload(&pair, "a").as_str()), ([1, 0, 0, 0], "two"));
 }
@@ -269,7 +269,7 @@ fn the_next_occurrence_of_a_recurring_job_has_the_payload_of_the_last_push() {
     assert!(pair.ack(3, "a", token));
     let job = pair.primary.get(3, b"a").unwrap();
     assert_eq!(
-        (job.payload, pair.primary.again(b"a"), job.time, job.ttl.unwrap().expires),
+        (job.payload, pair.primary.payload_behind(b"a"), job.time, job.ttl.unwrap().expires),
         (&b"two"[..], None, 100, 130)
     );
     assert_eq!(job.recurrence.map(|recurrence| recurrence.period), Some(100));
@@ -279,7 +279,7 @@ fn the_next_occurrence_of_a_recurring_job_has_the_payload_of_the_last_push() {
     let (payload, token) = take(&mut pair, 200, 210);
     assert_eq!(payload, "three");
     again(&mut pair, 201, "a", "four");
-    assert_eq!(pair.nack(202, "a", token, Nack::Default), Some(Some(300)));
+    assert_eq!(pair.nack(202, "a", token, Fate::Default), Some(Some(300)));
     assert_eq!(take(&mut pair, 300, 310).0, "four");
 }
 

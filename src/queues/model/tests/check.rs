@@ -20,7 +20,8 @@ impl Queue {
 
     pub(in crate::queues::model) fn check(&self) {
         let mut seen = Vec::new();
-        for (tree, root) in self.all_roots().flat_map(|roots| TreeId::OF_JOBS.map(|tree| (tree, roots[tree]))) {
+        for (tree, root) in self.roots_of_each_group().flat_map(|roots| TreeId::OF_JOBS.map(|tree| (tree, roots[tree])))
+        {
             let before = seen.len();
             self.check_tree(root, tree, &mut seen);
             let in_order = seen[before..].is_sorted_by(|&a, &b| key(&self.jobs[a].node) < key(&self.jobs[b].node));
@@ -118,11 +119,11 @@ impl Queue {
 
     fn check_due_entries(&self, seen: &[u32]) {
         let mut found = Vec::new();
-        for roots in self.all_roots() {
+        for roots in self.roots_of_each_group() {
             self.check_due_entry_trees(roots, self.order(), false, &mut found);
         }
         if let Some(groups) = &self.groups {
-            self.check_due_entry_trees(groups.roots_of_all(), ServingOrder::default(), true, &mut found);
+            self.check_due_entry_trees(groups.roots_of_all_groups(), ServingOrder::default(), true, &mut found);
         }
         let entries = |&slot: &u32| self.entries(slot).map(move |(tree, of_all)| (slot, tree as u8, of_all));
         let mut expected: Vec<_> = seen.iter().flat_map(entries).collect();
@@ -147,7 +148,7 @@ impl Queue {
             for entry in all {
                 let it @ DueEntry { job: slot, .. } = &items[entry];
                 let job = &self.jobs[*slot];
-                assert_eq!(key(&it.node), (job.back_at(), job.node.priority, job.node.seq));
+                assert_eq!(key(&it.node), (job.due_again_at(), job.node.priority, job.node.seq));
                 let end = if is_of_ttl { self.end_of_ttl(*slot) } else { job.node.time };
                 assert_eq!((it.end, it.of_all_groups, it.node.tree), (end, of_all_groups, tree));
                 assert_eq!(it.node.is_candidate(), is_of_ttl || job.ttl().is_none());

@@ -1,7 +1,7 @@
 //! Tests of CLEAN with OLDER, which depends on how long a job has been in its state.
 
 use super::super::query::STEPS;
-use super::super::{Nack, NackOptions, Push, Queue, State};
+use super::super::{Fate, NackOptions, Push, Queue, State};
 use super::{Pair, decoded, encoded, rebuilt};
 use crate::server::counting;
 
@@ -31,7 +31,7 @@ fn since_1000(state: State, make: impl FnOnce(&mut Pair, u64)) {
 
 #[test]
 fn a_job_is_delayed_since_a_command_made_it_so() {
-    let later = Nack::At(500_000);
+    let later = Fate::At(500_000);
     since_1000(State::Delayed, |pair, token| {
         pair.nack(1000, "a", token, later).expect("the token is good");
     });
@@ -61,7 +61,7 @@ fn a_job_is_delayed_since_a_command_made_it_so() {
     });
     since_1000(State::Delayed, |pair, token| {
         pair.configure(20, |s| (s.backoff_base, s.backoff_max) = (5000, 5000));
-        pair.nack(20, "a", token, Nack::At(20));
+        pair.nack(20, "a", token, Fate::At(20));
         pair.take(20, 1000, "a");
     });
 }
@@ -69,7 +69,7 @@ fn a_job_is_delayed_since_a_command_made_it_so() {
 /// A job can become ready with a due time in the past. Its age counts from the command that made it ready.
 #[test]
 fn a_job_is_ready_since_a_command_made_it_so_however_early_it_was_due() {
-    let past = Nack::At(5);
+    let past = Fate::At(5);
     since_1000(State::Ready, |pair, token| {
         pair.nack(1000, "a", token, past).expect("the token is good");
     });
@@ -77,14 +77,14 @@ fn a_job_is_ready_since_a_command_made_it_so_however_early_it_was_due() {
         pair.nack_with(1000, "a", token, past, FREE).expect("the token is good");
     });
     since_1000(State::Ready, |pair, token| {
-        pair.nack_with(20, "a", token, Nack::At(500_000), FREE).expect("the token is good");
+        pair.nack_with(20, "a", token, Fate::At(500_000), FREE).expect("the token is good");
         assert!(pair.reschedule(1000, "a", Some(5), None));
     });
     since_1000(State::Ready, |pair, _| {
         pair.job_with(1000, "a", 5, |p| p.replace = true);
     });
     since_1000(State::Ready, |pair, token| {
-        pair.nack_with(20, "a", token, Nack::At(1000), FREE).expect("the token is good");
+        pair.nack_with(20, "a", token, Fate::At(1000), FREE).expect("the token is good");
     });
     since_1000(State::Ready, |pair, token| assert!(pair.extend(20, "a", token, 1000), "the lease expires then"));
 }
@@ -154,7 +154,7 @@ fn clean_leaves_schedules_where_they_are() {
         pair.job_with(1, id, due, |push| (push.every, push.priority) = (every, i32::from(id != "retry")));
     }
     let token = pair.take(1, 9, "retry");
-    pair.nack(1, "retry", token, Nack::At(20)).expect("a valid token");
+    pair.nack(1, "retry", token, Fate::At(20)).expect("a valid token");
     let mut clean = |now, state: State| {
         let Pair { primary, replica } = &mut pair;
         primary.clean(now, state.into(), None, 100, |effect| assert!(replica.apply(effect))).expect("few jobs")
@@ -163,7 +163,7 @@ fn clean_leaves_schedules_where_they_are() {
     assert_eq!(pair.ids(60, State::Ready), ["retry", "due", "next"]);
     for id in ["retry", "due", "next"] {
         let token = pair.take(60, 90, id);
-        pair.nack(60, id, token, Nack::Dead);
+        pair.nack(60, id, token, Fate::Dead);
     }
     let Pair { primary, replica } = &mut pair;
     let cleaned = primary.clean(61, State::Dead.into(), None, 100, |effect| assert!(replica.apply(effect)));

@@ -1,13 +1,13 @@
-//! Tests of PUSH, CLAIM, the serving order, states, CANCEL, RESCHEDULE, REDRIVE, EVERY and `next_opening`.
+//! Tests of PUSH, CLAIM, the serving order, states, CANCEL, RESCHEDULE, REDRIVE, EVERY and `next_claimable`.
 
-use super::super::{Full, MAX_TIME, Nack, Push, Queue, State};
+use super::super::{Fate, Full, MAX_TIME, Push, Queue, State};
 use super::Pair;
 
 #[test]
 fn an_empty_queue_has_nothing_and_waits_for_nothing() {
     let mut pair = Pair::new();
     assert_eq!(pair.claim(5, 10, 9), []);
-    assert_eq!(pair.primary.next_opening(5), None);
+    assert_eq!(pair.primary.next_claimable(5), None);
     assert_eq!(pair.counts(5), [0; 4]);
     assert!(!pair.ack(5, "a", 0) && !pair.cancel(5, "a") && !pair.redrive(5, 1));
     assert!(pair.primary.is_empty());
@@ -129,7 +129,7 @@ fn attempts_count_at_the_claim_and_cannot_be_gone_round() {
     assert_eq!(pair.counts(9), [0, 0, 1, 0]);
     assert_eq!(pair.counts(10), [0, 0, 0, 1]);
     assert_eq!(pair.claim(10, 20, 1), []);
-    assert_eq!(pair.primary.next_opening(10), None);
+    assert_eq!(pair.primary.next_claimable(10), None);
     assert_eq!(pair.primary.get(10, b"a").unwrap().time, 10);
 }
 
@@ -152,7 +152,7 @@ fn every_keeps_its_beat_through_retries_and_takes_a_new_one_from_reschedule() {
     let mut pair = Pair::new();
     pair.job_with(0, "a", 100, |p| p.every = Some(10));
     let token = pair.take(100, 103, "a");
-    assert!(pair.nack(102, "a", token, Nack::At(107)).is_some());
+    assert!(pair.nack(102, "a", token, Fate::At(107)).is_some());
     let token = pair.take(107, 200, "a");
     assert!(pair.ack(108, "a", token));
     assert_eq!(pair.primary.get(108, b"a").unwrap().time, 110);
@@ -184,8 +184,8 @@ fn cancel_removes_in_whatever_state() {
     }
     let got = pair.claim(0, 100, 3);
     assert_eq!(got.len(), 3);
-    assert_eq!(pair.nack(0, "dead", got[2].token, Nack::Dead), Some(None));
-    assert_eq!(pair.nack(0, "ready", got[0].token, Nack::At(0)), Some(Some(0)));
+    assert_eq!(pair.nack(0, "dead", got[2].token, Fate::Dead), Some(None));
+    assert_eq!(pair.nack(0, "ready", got[0].token, Fate::At(0)), Some(Some(0)));
     assert_eq!(pair.counts(0), [1, 1, 1, 1]);
     for id in ["ready", "claimed", "delayed", "dead"] {
         assert!(pair.cancel(0, id) && !pair.cancel(0, id));
@@ -208,7 +208,7 @@ fn reschedule_is_for_ready_and_delayed_jobs() {
     assert!(pair.reschedule(30, "a", None, Some(7)), "its lease has ended");
     let job = pair.primary.get(30, b"a").unwrap();
     assert_eq!((job.state, job.time, job.priority), (State::Ready, 30, 7));
-    assert!(pair.nack(30, "a", token, Nack::Dead).is_some());
+    assert!(pair.nack(30, "a", token, Fate::Dead).is_some());
     assert!(!pair.reschedule(30, "a", Some(40), None), "dead");
 }
 
@@ -224,7 +224,7 @@ fn reschedule_to_what_is_there_has_no_effect() {
     assert!(effect(1, Some(51), Some(1)));
     pair.replica = pair.primary.clone();
     let token = pair.take(60, 70, "a");
-    assert!(pair.nack(61, "a", token, Nack::At(80)).is_some());
+    assert!(pair.nack(61, "a", token, Fate::At(80)).is_some());
     let effect = pair.primary.reschedule(61, b"a", Some(80), None).expect("it waits");
     assert!(effect.is_some(), "its occurrences count from there now");
     pair.replica = pair.primary.clone();
@@ -252,7 +252,7 @@ fn redrive_takes_the_longest_dead_first_however_they_died() {
     }
     let got = pair.claim(0, 10, 3);
     assert!(pair.extend(0, "c", got[2].token, 30));
-    assert!(pair.nack(20, "b", got[1].token, Nack::Default).is_some());
+    assert!(pair.nack(20, "b", got[1].token, Fate::Default).is_some());
     assert_eq!(pair.ids(30, State::Dead), ["a", "b", "c"]);
     assert!(pair.redrive(30, 2));
     assert_eq!(pair.ids(30, State::Ready), ["a", "b"]);
@@ -269,9 +269,9 @@ fn a_step_back_of_the_clock_does_not_hide_what_was_due_at_once() {
     pair.job(1000, "at", 1010);
     assert_eq!(pair.counts(1010), [2, 0, 0, 0]);
     assert_eq!(pair.counts(10), [1, 1, 0, 0]);
-    assert_eq!(pair.primary.next_opening(10), Some(10));
+    assert_eq!(pair.primary.next_claimable(10), Some(10));
     pair.take(10, 20, "now");
-    assert_eq!(pair.primary.next_opening(10), Some(20));
+    assert_eq!(pair.primary.next_claimable(10), Some(20));
 }
 
 #[test]
@@ -360,8 +360,8 @@ fn the_ends_of_time_and_number_do_no_harm() {
     assert!(pair.reschedule(u64::MAX, "a", Some(0), None));
     let token = pair.take(u64::MAX, u64::MAX, "a");
     assert!(pair.extend(u64::MAX, "a", token, 0));
-    assert_eq!(pair.nack(u64::MAX, "a", token, Nack::Default), Some(Some(MAX_TIME)));
-    assert_eq!(pair.primary.next_opening(u64::MAX), None);
+    assert_eq!(pair.nack(u64::MAX, "a", token, Fate::Default), Some(Some(MAX_TIME)));
+    assert_eq!(pair.primary.next_claimable(u64::MAX), None);
     assert!(pair.reschedule(0, "b", Some(0), Some(i32::MIN)));
     let token = pair.take(0, u64::MAX, "b");
     assert!(pair.ack(u64::MAX, "b", token));

@@ -1,6 +1,6 @@
 //! Tests of AGING, CONCURRENCY, RATE and PAUSED, and of when they allow the next claim.
 
-use super::super::{Nack, Rate, Settings, State};
+use super::super::{Fate, Rate, Settings, State};
 use super::Pair;
 
 fn rate(limit: u64, window: u64) -> Option<Rate> {
@@ -42,9 +42,9 @@ fn concurrency_is_freed_by_an_ack_or_an_expired_lease() {
     }
     let got = pair.claim(0, 50, 9);
     assert_eq!(got.len(), 2);
-    assert_eq!((pair.primary.claimable(0), pair.primary.next_opening(0)), (0, Some(50)));
+    assert_eq!((pair.primary.claimable(0), pair.primary.next_claimable(0)), (0, Some(50)));
     assert!(pair.ack(1, "a", got[0].token));
-    assert_eq!(pair.primary.next_opening(1), Some(1));
+    assert_eq!(pair.primary.next_claimable(1), Some(1));
     pair.take(1, 60, "c");
     assert_eq!(pair.claim(49, 60, 1), []);
     pair.take(50, 60, "d");
@@ -60,7 +60,7 @@ fn concurrency_lowered_below_what_is_out_waits_for_several_leases() {
         pair.take(0, end, id);
     }
     pair.configure(0, |s| s.concurrency = 2);
-    assert_eq!(pair.primary.next_opening(0), Some(20));
+    assert_eq!(pair.primary.next_claimable(0), Some(20));
     assert_eq!((pair.primary.claimable(19), pair.primary.claimable(20)), (0, 1));
 }
 
@@ -72,10 +72,10 @@ fn paused_means_nothing_to_claim_and_nothing_to_wait_for() {
     assert!(pair.configure(0, |s| s.paused = true));
     assert!(!pair.configure(0, |s| s.paused = true), "as it was");
     assert_eq!(pair.claim(9, 20, 9), []);
-    assert_eq!((pair.primary.claimable(9), pair.primary.next_opening(0)), (0, None));
+    assert_eq!((pair.primary.claimable(9), pair.primary.next_claimable(0)), (0, None));
     assert_eq!(pair.counts(9), [2, 0, 0, 0]);
     pair.configure(0, |s| s.paused = false);
-    assert_eq!(pair.primary.next_opening(0), Some(0));
+    assert_eq!(pair.primary.next_claimable(0), Some(0));
     assert_eq!(pair.claim(9, 20, 9).len(), 2);
 }
 
@@ -87,7 +87,7 @@ fn rate_is_exact_to_the_millisecond_up_to_100() {
     }
     pair.take(7, 1000, "a");
     pair.take(30, 1000, "b");
-    assert_eq!(pair.primary.next_opening(30), Some(107));
+    assert_eq!(pair.primary.next_claimable(30), Some(107));
     assert_eq!(pair.claim(106, 1000, 1), []);
     pair.take(107, 1000, "c");
     assert_eq!(pair.claim(129, 1000, 1), []);
@@ -125,9 +125,9 @@ fn rate_above_100_keeps_a_short_log_and_never_admits_more_in_any_window() {
             }
             assert!(times.len() as u64 <= limit);
             assert!(pair.primary.rate_log.entries().len() <= 102);
-            // Before the time that `next_opening` returns, no job can be claimed.
+            // Before the time that `next_claimable` returns, no job can be claimed.
             if pair.primary.claimable(now) == 0 {
-                let wake = pair.primary.next_opening(now).unwrap_or(now + 1);
+                let wake = pair.primary.next_claimable(now).unwrap_or(now + 1);
                 assert_eq!(pair.primary.claimable(wake - 1), 0);
             }
             now += 1 + now % 3;
@@ -142,7 +142,7 @@ fn rate_holds_nothing_longer_than_a_window_after_a_step_back() {
     pair.job(0, "a", 0);
     pair.job(0, "b", 0);
     pair.take(10_000, 10_001, "a");
-    assert_eq!(pair.primary.next_opening(50), Some(10_100));
+    assert_eq!(pair.primary.next_claimable(50), Some(10_100));
     let (mut settled, Pair { primary, replica }) = (0, &mut pair);
     let empty = primary.claim(50_000, 60, 1, b"", |effect| {
         settled += 1;
@@ -150,9 +150,9 @@ fn rate_holds_nothing_longer_than_a_window_after_a_step_back() {
     });
     assert!(empty.is_empty());
     assert_eq!(settled, 1, "the settling is replicated");
-    assert_eq!(pair.primary.next_opening(50), Some(150));
+    assert_eq!(pair.primary.next_claimable(50), Some(150));
     assert_eq!(pair.claim(60, 70, 1), [], "and is done once");
-    assert_eq!(pair.primary.next_opening(60), Some(150));
+    assert_eq!(pair.primary.next_claimable(60), Some(150));
     pair.take(150, 160, "b");
 }
 
@@ -164,7 +164,7 @@ fn a_changed_rate_keeps_what_is_taken_but_no_longer_than_its_window() {
     }
     assert_eq!(pair.claim(0, 5000, 9).len(), 2);
     pair.configure(100, |s| s.rate = rate(2, 50));
-    assert_eq!(pair.primary.next_opening(100), Some(150));
+    assert_eq!(pair.primary.next_claimable(100), Some(150));
     pair.configure(100, |s| s.rate = rate(3, 50));
     assert_eq!(pair.primary.claimable(100), 1);
     pair.configure(100, |s| s.rate = rate(0, 50));
@@ -179,13 +179,13 @@ fn what_opens_last_of_job_lease_and_rate_is_the_wake() {
     pair.job(0, "a", 0);
     pair.job(0, "b", 30);
     let token = pair.take(0, 150, "a");
-    assert_eq!(pair.primary.next_opening(0), Some(150));
+    assert_eq!(pair.primary.next_claimable(0), Some(150));
     assert!(pair.extend(0, "a", token, 20));
-    assert_eq!(pair.primary.next_opening(0), Some(100));
+    assert_eq!(pair.primary.next_claimable(0), Some(100));
     pair.configure(0, |s| s.rate = None);
-    assert_eq!(pair.primary.next_opening(0), Some(20), "a itself is due again");
+    assert_eq!(pair.primary.next_claimable(0), Some(20), "a itself is due again");
     assert!(pair.ack(0, "a", token));
-    assert_eq!(pair.primary.next_opening(0), Some(30));
+    assert_eq!(pair.primary.next_claimable(0), Some(30));
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn dead_letters_are_dropped_by_number_and_by_age() {
         for (died, id) in [(100, "a"), (200, "b"), (300, "c")] {
             pair.job(0, id, 0);
             let token = pair.take(died, died + 50, id);
-            pair.nack(died, id, token, Nack::Dead);
+            pair.nack(died, id, token, Fate::Dead);
         }
         moments
             .iter()
@@ -238,7 +238,7 @@ fn a_change_of_backoff_does_not_change_claimed_jobs() {
         assert!(pair.ack(40, "a", token));
         let token = pair.take(40, 50, "b");
         assert_eq!(
-            pair.nack(41, "b", token, super::super::Nack::Default),
+            pair.nack(41, "b", token, super::super::Fate::Default),
             Some(Some(541)),
             "a NACK is a decision of now"
         );

@@ -1,6 +1,6 @@
 //! Tests of ACK, NACK and EXTEND: how long a token is valid.
 
-use super::super::{Nack, NackOptions, Push, Queue, State};
+use super::super::{Fate, NackOptions, Push, Queue, State};
 use super::{Pair, decoded, encoded};
 
 #[test]
@@ -31,7 +31,7 @@ fn a_later_claim_ends_a_token() {
     let new = pair.take(10, 20, "a");
     assert!(new > old);
     assert!(!pair.ack(11, "a", old));
-    assert_eq!(pair.nack(11, "a", old, Nack::Dead), None);
+    assert_eq!(pair.nack(11, "a", old, Fate::Dead), None);
     assert!(!pair.extend(11, "a", old, 99));
     assert!(pair.ack(11, "a", new));
 }
@@ -41,10 +41,10 @@ fn nack_and_redrive_end_a_token() {
     let mut pair = Pair::new();
     pair.job(0, "a", 0);
     let token = pair.take(0, 10, "a");
-    assert_eq!(pair.nack(1, "a", token, Nack::Default), Some(Some(1)));
+    assert_eq!(pair.nack(1, "a", token, Fate::Default), Some(Some(1)));
     assert!(!pair.ack(1, "a", token));
     let token = pair.take(1, 10, "a");
-    assert_eq!(pair.nack(2, "a", token, Nack::Dead), Some(None));
+    assert_eq!(pair.nack(2, "a", token, Fate::Dead), Some(None));
     assert!(!pair.ack(2, "a", token));
     pair.job_with(3, "b", 0, |p| p.max_attempts = Some(1));
     let token = pair.take(3, 10, "b");
@@ -133,10 +133,10 @@ fn the_last_attempt_given_back_is_dead() {
     let mut pair = Pair::new();
     pair.job_with(0, "a", 0, |p| p.max_attempts = Some(2));
     let token = pair.take(0, 10, "a");
-    assert_eq!(pair.nack(0, "a", token, Nack::At(5)), Some(Some(5)));
+    assert_eq!(pair.nack(0, "a", token, Fate::At(5)), Some(Some(5)));
     assert_eq!(pair.state(0, "a"), Some(State::Delayed));
     let token = pair.take(5, 10, "a");
-    assert_eq!(pair.nack(6, "a", token, Nack::At(7)), Some(None));
+    assert_eq!(pair.nack(6, "a", token, Fate::At(7)), Some(None));
     assert_eq!(pair.state(6, "a"), Some(State::Dead));
 }
 
@@ -145,7 +145,7 @@ fn a_late_nack_of_the_last_attempt_makes_a_dead_letter() {
     let mut pair = Pair::new();
     pair.job_with(0, "a", 0, |p| p.max_attempts = Some(1));
     let token = pair.take(0, 10, "a");
-    assert_eq!(pair.nack(50, "a", token, Nack::At(60)), Some(None));
+    assert_eq!(pair.nack(50, "a", token, Fate::At(60)), Some(None));
     assert_eq!(pair.primary.get(50, b"a").unwrap().time, 50);
     assert_eq!(pair.primary.stats(50).totals.expired_leases, 1);
     assert_eq!(pair.state(0, "a"), Some(State::Dead), "whatever the clock says");
@@ -170,7 +170,7 @@ fn backoff_doubles_up_to_its_maximum() {
     let mut now = 0;
     for wait in [10, 20, 40, 65, 65] {
         let token = pair.take(now, now + 5, "a");
-        let due = pair.nack(now, "a", token, Nack::Default);
+        let due = pair.nack(now, "a", token, Fate::Default);
         assert_eq!(due, Some(Some(now + wait)));
         now += wait;
     }
@@ -198,7 +198,7 @@ fn a_lease_that_ends_is_followed_by_the_backoff_and_its_jitter() {
     assert!(dues.iter().all(|due| (150..=200).contains(due)), "{dues:?}");
     let spread = dues.iter().max().unwrap() - dues.iter().min().unwrap();
     assert!(spread > 20, "{dues:?}");
-    assert_eq!(pair.primary.next_opening(0), dues.iter().min().copied());
+    assert_eq!(pair.primary.next_claimable(0), dues.iter().min().copied());
     let all = |pair: &Pair| pair.primary.peek(50, State::Delayed.into()).map(|job| job.time).collect::<Vec<_>>();
     let before = all(&pair);
     pair.configure(50, |s| (s.jitter, s.backoff_base) = (0, 0));
@@ -214,10 +214,10 @@ fn a_late_nack_of_a_recurring_job_is_about_the_attempt_itself() {
     }
     let [a, b, c] = ["a", "b", "c"].map(|id| pair.take(0, 10, id));
     assert_eq!((pair.counts(10), pair.primary.stats(10).totals.missed), ([0, 3, 0, 0], 3));
-    assert_eq!(pair.nack(20, "a", a, Nack::Default), Some(Some(100)));
+    assert_eq!(pair.nack(20, "a", a, Fate::Default), Some(Some(100)));
     let free = NackOptions { is_free: true, error: b"" };
-    assert_eq!(pair.nack_with(20, "b", b, Nack::Default, free), Some(Some(20)), "it never happened");
-    assert_eq!(pair.nack(20, "c", c, Nack::Dead), Some(None));
+    assert_eq!(pair.nack_with(20, "b", b, Fate::Default, free), Some(Some(20)), "it never happened");
+    assert_eq!(pair.nack(20, "c", c, Fate::Dead), Some(None));
     assert_eq!((pair.counts(20), pair.primary.stats(20).totals.missed), ([1, 1, 0, 1], 3), "missed stays missed");
     // After RESCHEDULE, the token stays valid. The number of attempts is 0, and NACK with FREE must not make it
     // negative.
@@ -225,7 +225,7 @@ fn a_late_nack_of_a_recurring_job_is_about_the_attempt_itself() {
     let token = pair.take(100, 110, "a");
     assert!(pair.reschedule(120, "a", Some(500), None));
     assert_eq!(pair.primary.get(120, b"a").unwrap().attempts, 0);
-    assert_eq!(pair.nack_with(130, "a", token, Nack::Default, free), Some(Some(130)));
+    assert_eq!(pair.nack_with(130, "a", token, Fate::Default, free), Some(Some(130)));
     pair.check();
 }
 

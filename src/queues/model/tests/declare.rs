@@ -1,6 +1,6 @@
 //! DECLARE: a recurring job is what its program says, and runs once for each occurrence.
 
-use super::super::{Full, Nack, NackOptions, Push, State};
+use super::super::{Fate, Full, NackOptions, Push, State};
 use super::{Pair, encoded};
 
 const DAY: u64 = 1000;
@@ -109,8 +109,8 @@ fn a_retry_keeps_its_time_and_has_the_new_payload() {
     let token = pair.take(50, 90, "cron");
     assert!(pair.declare(60, true, &Push { every: Some(100), max_attempts: Some(1), ..cron("b", 77) }));
     assert_eq!(now(&pair, 60), is(State::Claimed, 90, "a", ""), "the run goes on");
-    assert_eq!(pair.primary.again(b"cron"), Some(&b"b"[..]));
-    assert_eq!(pair.nack(70, "cron", token, Nack::At(80)), Some(Some(80)));
+    assert_eq!(pair.primary.payload_behind(b"cron"), Some(&b"b"[..]));
+    assert_eq!(pair.nack(70, "cron", token, Fate::At(80)), Some(Some(80)));
     assert_eq!(now(&pair, 70), is(State::Delayed, 80, "b", ""));
     assert!(pair.declare(72, true, &Push { every: Some(100), max_attempts: Some(1), ..cron("c", 77) }));
     let job = pair.primary.get(72, b"cron").unwrap();
@@ -167,7 +167,7 @@ fn a_run_that_dies_is_not_repeated_and_cancel_ends_the_schedule() {
     pair.declare(10, true, &cron("a", 50));
     let token = pair.take(50, 90, "cron");
     pair.declare(60, true, &cron("b", 50));
-    assert_eq!(pair.nack(70, "cron", token, Nack::Dead), Some(None));
+    assert_eq!(pair.nack(70, "cron", token, Fate::Dead), Some(None));
     assert_eq!(now(&pair, 70), is(State::Delayed, 1050, "b", ""));
     let token = pair.take(1050, 1090, "cron");
     pair.declare(1060, true, &cron("c", 50));
@@ -176,7 +176,7 @@ fn a_run_that_dies_is_not_repeated_and_cancel_ends_the_schedule() {
     // A dead letter is pushed again.
     pair.declare(1080, true, &cron("d", 1080));
     let token = pair.take(1080, 1090, "cron");
-    pair.nack(1085, "cron", token, Nack::Dead);
+    pair.nack(1085, "cron", token, Fate::Dead);
     assert!(pair.declare(1086, true, &cron("d", 1100)));
     assert_eq!(now(&pair, 1086), is(State::Delayed, 1100, "d", ""));
 }
@@ -267,7 +267,7 @@ fn progress_and_errors_stay_with_a_declared_job() {
     pair.declare(60, true, &Push { group: b"h", ..cron("b", 50) });
     assert!(pair.progress(61, "cron", token, "half"));
     let options = NackOptions { error: b"broken", ..NackOptions::default() };
-    pair.nack_with(70, "cron", token, Nack::Default, options);
+    pair.nack_with(70, "cron", token, Fate::Default, options);
     let extras = pair.primary.get(70, b"cron").unwrap().extras;
     assert_eq!((extras.error, extras.progress, now(&pair, 70).3), (&b"broken"[..], &b"half"[..], "h".into()));
 }

@@ -1,6 +1,6 @@
 //! Tests of the stored form. Optional parts that a job does not have take no byte.
 
-use super::super::{Nack, NackOptions, Push};
+use super::super::{Fate, NackOptions, Push};
 use super::{Pair, encoded};
 use crate::queues::model::job::Job;
 
@@ -30,7 +30,7 @@ fn what_is_noted_of_a_job_goes_with_it() {
         pair.job(round, "a", round);
         let token = pair.claim_as(round, round + 5, 1, "worker")[0].token;
         let options = NackOptions { error: b"out of memory", ..NackOptions::default() };
-        pair.nack_with(round, "a", token, Nack::Default, options);
+        pair.nack_with(round, "a", token, Fate::Default, options);
         assert!(
             pair.primary.owned_bytes > b"apayload".len() + b"workerout of memory".len()
                 && pair.primary.memory_usage() > empty

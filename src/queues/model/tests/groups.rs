@@ -1,10 +1,10 @@
 //! Tests of groups: turns, limits, ORDERED, and costs.
 
-use super::super::groups::MOST_COUNTED;
+use super::super::groups::MAX_COUNTED;
 use super::super::groups::times::WORKED_OUT;
 use super::super::manage::MAX_CONFIG_UPDATES;
-use super::super::wake::FORGOTTEN_AFTER;
-use super::super::{Nack, NackOptions, Push, Queue, Rate, Settings, State};
+use super::super::wake::CLEARED_AFTER;
+use super::super::{Fate, NackOptions, Push, Queue, Rate, Settings, State};
 use super::{Pair, decoded, encoded, rebuilt};
 use crate::server::counting;
 
@@ -67,12 +67,12 @@ fn a_group_at_its_concurrency_is_skipped_and_wakes_when_a_lease_expires() {
     }
     assert_eq!(pair.claim(1, 100, 1).len(), 1);
     assert_eq!(pair.claim(1, 60, 9).len(), 1, "two at once");
-    assert_eq!((pair.primary.claimable(1), pair.primary.next_opening(1)), (0, Some(60)));
+    assert_eq!((pair.primary.claimable(1), pair.primary.next_claimable(1)), (0, Some(60)));
     in_group(&mut pair, 2, "b", "b");
     assert_eq!(next(&mut pair, 2, 9), ["b"], "another group is not held up");
-    assert_eq!(pair.primary.next_opening(2), Some(60));
+    assert_eq!(pair.primary.next_claimable(2), Some(60));
     pair.configure(3, |s| s.group_concurrency = 1);
-    assert_eq!(pair.primary.next_opening(3), Some(100), "two leases have to end");
+    assert_eq!(pair.primary.next_claimable(3), Some(100), "two leases have to end");
 }
 
 #[test]
@@ -83,9 +83,9 @@ fn a_group_at_its_rate_is_passed_over_and_wakes_when_a_unit_is_back() {
     }
     assert_eq!(next(&mut pair, 1, 1), ["a0"]);
     assert_eq!(next(&mut pair, 11, 9), ["a1"]);
-    assert_eq!(pair.primary.next_opening(11), Some(51));
+    assert_eq!(pair.primary.next_claimable(11), Some(51));
     assert_eq!(next(&mut pair, 51, 9), ["a2"]);
-    assert_eq!(pair.primary.next_opening(51), Some(61));
+    assert_eq!(pair.primary.next_claimable(51), Some(61));
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn the_units_of_a_group_outlive_its_jobs() {
     let token = pair.take(1, 30, "a");
     assert!(pair.ack(2, "a", token));
     in_group(&mut pair, 3, "b", "a");
-    assert_eq!((pair.primary.claimable(3), pair.primary.next_opening(3)), (0, Some(51)));
+    assert_eq!((pair.primary.claimable(3), pair.primary.next_claimable(3)), (0, Some(51)));
 }
 
 #[test]
@@ -107,10 +107,10 @@ fn a_step_back_of_the_clock_holds_no_unit_of_a_group_longer_than_a_window() {
     }
     assert_eq!(pair.claim(10_000, 10_001, 9).len(), 2);
     assert!(pair.primary.needs_settling(100));
-    assert_eq!(pair.primary.next_opening(100), Some(10_050));
+    assert_eq!(pair.primary.next_claimable(100), Some(10_050));
     assert!(pair.claim(100, 110, 9).is_empty());
     assert!(!pair.primary.needs_settling(100));
-    assert_eq!(pair.primary.next_opening(100), Some(150));
+    assert_eq!(pair.primary.next_claimable(100), Some(150));
     assert_eq!(next(&mut pair, 150, 9).len(), 2, "a window from the new now");
 }
 
@@ -125,20 +125,20 @@ fn ordered_groups_wait_for_their_head() {
     in_group(&mut pair, 1, "b1", "b");
     let token = pair.take(1, 30, "a1");
     assert_eq!(next(&mut pair, 1, 9), ["b1"], "one at a time");
-    assert_eq!(pair.primary.next_opening(1), Some(30), "the lease of the head ends");
-    assert_eq!(pair.nack(5, "a1", token, Nack::At(20)), Some(Some(20)));
-    assert_eq!((pair.primary.claimable(19), pair.primary.next_opening(5)), (0, Some(20)));
+    assert_eq!(pair.primary.next_claimable(1), Some(30), "the lease of the head ends");
+    assert_eq!(pair.nack(5, "a1", token, Fate::At(20)), Some(Some(20)));
+    assert_eq!((pair.primary.claimable(19), pair.primary.next_claimable(5)), (0, Some(20)));
     let token = pair.take(20, 25, "a1");
     assert_eq!(pair.primary.claimable(24), 0);
     let again = pair.take(25, 40, "a1");
     assert!(again > token);
-    assert_eq!(pair.nack(26, "a1", again, Nack::Dead), Some(None));
+    assert_eq!(pair.nack(26, "a1", again, Fate::Dead), Some(None));
     let token = pair.take(26, 90, "a2");
     assert!(pair.redrive(27, 1), "a1 is alive, and in front of a2");
     assert!(pair.ack(28, "a2", token));
     let token = pair.take(28, 90, "a1");
     for queue in [&pair.primary, &decoded(&encoded(&pair.primary)), &rebuilt(&pair.primary)] {
-        assert_eq!((queue.claimable(29), queue.next_opening(29)), (0, Some(90)), "a crash changes nothing of it");
+        assert_eq!((queue.claimable(29), queue.next_claimable(29)), (0, Some(90)), "a crash changes nothing of it");
     }
     assert!(pair.ack(29, "a1", token));
     pair.take(29, 90, "a3");
@@ -166,24 +166,24 @@ fn a_recurring_job_that_waits_for_an_occurrence_leaves_its_group_open() {
             let token = pair.take(1, 5, "tick");
             match case {
                 "acked" => assert!(pair.ack(2, "tick", token)),
-                "nacked" => assert!(pair.nack(2, "tick", token, Nack::Default).is_some()),
+                "nacked" => assert!(pair.nack(2, "tick", token, Fate::Default).is_some()),
                 _ => {}
             }
         }
         in_group(&mut pair, 6, "x", "a");
         in_group(&mut pair, 6, "y", "a");
         for queue in [&pair.primary, &decoded(&encoded(&pair.primary)), &rebuilt(&pair.primary)] {
-            assert_eq!((queue.claimable(6) > 0, queue.next_opening(6)), (true, Some(6)), "{case}");
+            assert_eq!((queue.claimable(6) > 0, queue.next_claimable(6)), (true, Some(6)), "{case}");
         }
         let token = pair.take(6, 50, "x");
         assert!(pair.ack(6, "x", token));
         // From the due time of the occurrence on, the job's leases and retries keep its group closed.
-        assert_eq!(pair.primary.next_opening(7), Some(7));
+        assert_eq!(pair.primary.next_claimable(7), Some(7));
         let token = pair.take(101, 150, "tick");
         assert_eq!(pair.primary.claimable(101), 0, "{case}");
-        assert_eq!(pair.nack_with(102, "tick", token, Nack::At(120), FREE), Some(Some(120)));
+        assert_eq!(pair.nack_with(102, "tick", token, Fate::At(120), FREE), Some(Some(120)));
         assert_eq!(
-            (pair.primary.claimable(119), pair.primary.next_opening(102)),
+            (pair.primary.claimable(119), pair.primary.next_claimable(102)),
             (0, Some(120)),
             "{case}: it is not done"
         );
@@ -217,20 +217,20 @@ fn a_recurring_job_of_an_ordered_group_waits_its_turn() {
         pair
     };
     let mut first_is_delayed = pushed(&[("x", 90, None), ("tick", 2, Some(100))]);
-    assert_eq!((first_is_delayed.claim(89, 100, 9), first_is_delayed.primary.next_opening(5)), (vec![], Some(90)));
+    assert_eq!((first_is_delayed.claim(89, 100, 9), first_is_delayed.primary.next_claimable(5)), (vec![], Some(90)));
     first_is_delayed.take(90, 95, "x");
 
     let mut given_back = pushed(&[("tick", 50, Some(100)), ("x", 1, None), ("y", 1, None)]);
     let token = given_back.take(1, 10, "x");
-    given_back.nack(2, "x", token, Nack::At(80));
-    assert_eq!((given_back.claim(60, 100, 9), given_back.primary.next_opening(60)), (vec![], Some(80)));
+    given_back.nack(2, "x", token, Fate::At(80));
+    assert_eq!((given_back.claim(60, 100, 9), given_back.primary.next_claimable(60)), (vec![], Some(80)));
     let token = given_back.take(80, 90, "x");
     assert!(given_back.ack(81, "x", token));
     let token = given_back.take(81, 90, "tick");
     assert!(given_back.ack(82, "tick", token), "it is due again at 150, behind y");
     let token = given_back.take(150, 160, "y");
-    given_back.nack(151, "y", token, Nack::At(170));
-    assert_eq!((given_back.claim(160, 180, 9), given_back.primary.next_opening(160)), (vec![], Some(170)));
+    given_back.nack(151, "y", token, Fate::At(170));
+    assert_eq!((given_back.claim(160, 180, 9), given_back.primary.next_claimable(160)), (vec![], Some(170)));
     let token = given_back.take(170, 180, "y");
     assert!(given_back.ack(171, "y", token));
     given_back.take(171, 180, "tick");
@@ -238,7 +238,7 @@ fn a_recurring_job_of_an_ordered_group_waits_its_turn() {
     let mut lease_expired = pushed(&[("tick", 50, Some(100)), ("x", 1, None)]);
     lease_expired.configure(1, |s| (s.backoff_base, s.backoff_max) = (40, 40));
     lease_expired.take(1, 45, "x");
-    assert_eq!((lease_expired.claim(60, 100, 9), lease_expired.primary.next_opening(60)), (vec![], Some(85)));
+    assert_eq!((lease_expired.claim(60, 100, 9), lease_expired.primary.next_claimable(60)), (vec![], Some(85)));
     lease_expired.take(85, 90, "x");
 
     let mut pushed_later = pushed(&[("tick", 2, Some(100)), ("x", 90, None)]);
@@ -250,7 +250,7 @@ fn a_delayed_head_holds_its_group() {
     let mut pair = Pair::configured(|s| s.ordered = true);
     pair.job_with(1, "first", 80, |push| push.group = b"a");
     in_group(&mut pair, 1, "second", "a");
-    assert_eq!((pair.primary.claimable(1), pair.primary.next_opening(1)), (0, Some(80)));
+    assert_eq!((pair.primary.claimable(1), pair.primary.next_claimable(1)), (0, Some(80)));
     assert!(pair.cancel(2, "first"));
     assert_eq!(next(&mut pair, 2, 9), ["second"]);
 }
@@ -331,7 +331,7 @@ fn groups_without_jobs_go_in_slices_although_no_command_comes() {
             assert!(pair.cancel(2, std::str::from_utf8(&job.id).unwrap()));
         }
     }
-    let due = 51 + FORGOTTEN_AFTER;
+    let due = 51 + CLEARED_AFTER;
     assert_eq!(pair.primary.next_upkeep(2, 2), Some(due));
     assert!(!pair.primary.needs_upkeep(due - 1));
     let mut left = vec![pair.primary.group_count()];
@@ -445,14 +445,14 @@ fn units_of_a_group_without_jobs_follow_a_change_of_grouprate() {
     };
     let opens = |mut pair: Pair, group: &str| {
         in_group(&mut pair, 3, "next", group);
-        pair.primary.next_opening(3)
+        pair.primary.next_claimable(3)
     };
     let shorter = Some(Rate { limit: 1, window: 50 });
     assert_eq!(opens(changed(shorter), "0"), Some(53), "no unit is held longer than a window");
     let mut pair = changed(shorter);
     let Pair { primary, replica } = &mut pair;
     assert_eq!(primary.run_upkeep(2, |effect| assert!(replica.apply(effect))), 1);
-    assert_eq!(primary.next_upkeep(2, 2), Some(52 + FORGOTTEN_AFTER));
+    assert_eq!(primary.next_upkeep(2, 2), Some(52 + CLEARED_AFTER));
     assert_eq!(opens(pair, "0"), Some(52));
     assert_eq!(opens(changed(Some(Rate { limit: 1, window: 5000 })), "0"), Some(1001), "as it was taken");
     assert_eq!(opens(changed(Some(Rate { limit: 2, window: 1000 })), "0"), Some(3));
@@ -506,7 +506,7 @@ fn the_largest_groups_are_those_with_most_ready_jobs() {
 #[test]
 fn the_largest_of_many_groups_are_found_if_few_others_have_more_jobs() {
     let mut pair = Pair::new();
-    for number in 0..2 * MOST_COUNTED {
+    for number in 0..2 * MAX_COUNTED {
         in_group_due(&mut pair, &format!("a{number}"), &format!("{number}"), 1);
     }
     for number in 0..3 {
@@ -515,7 +515,7 @@ fn the_largest_of_many_groups_are_found_if_few_others_have_more_jobs() {
     }
     assert_eq!(largest(&pair.primary, 1, 1), [("1234".into(), 4)]);
     // Now the first groups, by number of jobs, have no other ready job.
-    for number in 0..MOST_COUNTED {
+    for number in 0..MAX_COUNTED {
         for delayed in 0..4 {
             in_group_due(&mut pair, &format!("{number}:{delayed}"), &format!("{number}"), 9);
         }
@@ -546,8 +546,8 @@ fn an_ordered_group_opens_after_a_restart_when_it_opened_before() {
     pair.job_with(1000, "recurring", 1001, |p| (p.every, p.group) = (Some(1), b"g"));
     pair.job_with(1000, "plain", 1000, |p| p.group = b"g");
     let token = pair.take(1000, 1001, "plain");
-    assert!(pair.nack_with(1000, "plain", token, Nack::At(2000), FREE).is_some());
+    assert!(pair.nack_with(1000, "plain", token, Fate::At(2000), FREE).is_some());
     let loaded = rebuilt(&pair.primary);
     loaded.check();
-    assert_eq!(loaded.next_opening(1000), Some(2000));
+    assert_eq!(loaded.next_claimable(1000), Some(2000));
 }

@@ -1,6 +1,6 @@
 //! Tests of held groups: which group is held, until when, and what ends a hold.
 
-use super::super::{Nack, Push, Rate};
+use super::super::{Fate, Push, Rate};
 use super::{Pair, decoded, encoded, rebuilt};
 
 fn job(pair: &mut Pair, now: u64, id: &str, group: &str) {
@@ -35,7 +35,7 @@ fn the_jobs_of_a_held_group_rest_and_all_others_go_on() {
     assert!(pair.hold(1, "a", 50));
     assert_eq!(held_until(&pair, 1, "a"), Some(50));
     assert_eq!(next(&mut pair, 1), ["b1", "n1"]);
-    assert_eq!((pair.primary.claimable(49), pair.primary.next_opening(1)), (0, Some(50)));
+    assert_eq!((pair.primary.claimable(49), pair.primary.next_claimable(1)), (0, Some(50)));
     assert_eq!(held_until(&pair, 50, "a"), None);
     assert_eq!(next(&mut pair, 50), ["a1", "a2"]);
 }
@@ -45,7 +45,7 @@ fn the_jobs_without_a_group_are_held_by_the_empty_name() {
     let mut pair = Pair::new();
     job(&mut pair, 1, "n1", "");
     assert!(pair.hold(1, "", 50));
-    assert_eq!((pair.primary.claimable(1), pair.primary.next_opening(1)), (0, Some(50)));
+    assert_eq!((pair.primary.claimable(1), pair.primary.next_claimable(1)), (0, Some(50)));
     assert_eq!(held_until(&pair, 1, ""), Some(50));
     job(&mut pair, 2, "a1", "a");
     assert_eq!(next(&mut pair, 2), ["a1"]);
@@ -60,9 +60,9 @@ fn a_hold_is_released_and_set_again() {
     let mut pair = Pair::new();
     job(&mut pair, 1, "a1", "a");
     assert!(pair.hold(1, "a", 50) && pair.hold(1, "a", 20), "shorter than before");
-    assert_eq!(pair.primary.next_opening(1), Some(20));
+    assert_eq!(pair.primary.next_claimable(1), Some(20));
     assert!(pair.hold(1, "a", 0));
-    assert_eq!((held_until(&pair, 1, "a"), pair.primary.next_opening(1)), (None, Some(1)));
+    assert_eq!((held_until(&pair, 1, "a"), pair.primary.next_claimable(1)), (None, Some(1)));
     assert!(pair.hold(1, "a", 0), "a job is in it, whether or not it was held");
     assert!(!pair.hold(1, "b", 50), "no job is in it");
     assert_eq!(pair.primary.group_count(), 1);
@@ -79,14 +79,14 @@ fn a_job_given_back_never_shortens_a_hold() {
     let got = pair.claim(1, 1000, 2);
     let give_back = |pair: &mut Pair, n: usize, until| {
         let id = std::str::from_utf8(&got[n].id).unwrap();
-        assert!(pair.nack(2, id, got[n].token, Nack::At(2)).is_some());
+        assert!(pair.nack(2, id, got[n].token, Fate::At(2)).is_some());
         let effect = pair.primary.hold_longer(2, b"a", until);
         assert!(effect.is_none_or(|effect| pair.replica.apply(&effect)));
     };
     give_back(&mut pair, 0, 60);
     give_back(&mut pair, 1, 10);
     assert_eq!(held_until(&pair, 2, "a"), Some(60));
-    assert_eq!(pair.primary.next_opening(2), Some(60));
+    assert_eq!(pair.primary.next_claimable(2), Some(60));
     assert_eq!(next(&mut pair, 60), ["a3", "a1", "a2"]);
 }
 
@@ -94,7 +94,7 @@ fn a_job_given_back_never_shortens_a_hold() {
 /// that of the job's own group.
 #[test]
 fn a_nack_holds_the_group_of_its_job_not_that_of_the_push_behind_it() {
-    for nack in [Nack::Dead, Nack::Default] {
+    for fate in [Fate::Dead, Fate::Default] {
         let mut pair = Pair::new();
         pair.job_with(1, "a1", 1, |push| (push.group, push.max_attempts) = (b"a", Some(1)));
         job(&mut pair, 1, "a2", "a");
@@ -102,7 +102,7 @@ fn a_nack_holds_the_group_of_its_job_not_that_of_the_push_behind_it() {
         let again = Push { id: Some(b"a1"), due: 1, group: b"b", again: true, ..Push::default() };
         assert!(pair.push(1, &again).is_some());
         let group = pair.primary.group_of(b"a1");
-        assert_eq!(pair.nack(2, "a1", token, nack), Some(None));
+        assert_eq!(pair.nack(2, "a1", token, fate), Some(None));
         let effect = pair.primary.hold_longer(2, &group, 50);
         assert!(pair.replica.apply(&effect.expect("a2 is in the group")));
         assert_eq!((held_until(&pair, 2, "a"), held_until(&pair, 2, "b")), (Some(50), None));
@@ -134,9 +134,9 @@ fn a_group_of_dead_letters_stays_held() {
     let mut pair = Pair::new();
     job(&mut pair, 1, "a1", "a");
     let token = pair.take(1, 100, "a1");
-    assert_eq!(pair.nack(2, "a1", token, Nack::Dead), Some(None));
+    assert_eq!(pair.nack(2, "a1", token, Fate::Dead), Some(None));
     assert!(pair.hold(2, "a", 50) && pair.redrive(3, 1));
-    assert_eq!(pair.primary.next_opening(3), Some(50));
+    assert_eq!(pair.primary.next_claimable(3), Some(50));
 }
 
 /// The group opens when its hold, GROUPRATE, GROUPCONCURRENCY and ORDERED all allow it.
@@ -150,13 +150,13 @@ fn a_hold_goes_together_with_all_other_bounds() {
     job(&mut pair, 1, "a2", "a");
     let token = pair.take(1, 100, "a1");
     assert!(pair.hold(2, "a", 20));
-    assert_eq!(pair.primary.next_opening(2), Some(100), "the lease");
+    assert_eq!(pair.primary.next_claimable(2), Some(100), "the lease");
     assert!(pair.ack(3, "a1", token));
-    assert_eq!(pair.primary.next_opening(3), Some(31), "the unit");
+    assert_eq!(pair.primary.next_claimable(3), Some(31), "the unit");
     assert!(pair.hold(3, "a", 40));
-    assert_eq!(pair.primary.next_opening(3), Some(40), "the hold");
+    assert_eq!(pair.primary.next_claimable(3), Some(40), "the hold");
     pair.configure(3, |s| s.paused = true);
-    assert_eq!(pair.primary.next_opening(3), None);
+    assert_eq!(pair.primary.next_claimable(3), None);
     pair.configure(3, |s| s.paused = false);
     assert_eq!(next(&mut pair, 40), ["a2"]);
 }
@@ -168,7 +168,7 @@ fn a_hold_lasts_longer_when_the_clock_steps_back() {
     let mut pair = Pair::new();
     job(&mut pair, 100, "a1", "a");
     assert!(pair.hold(100, "a", 150));
-    assert_eq!((pair.primary.claimable(60), pair.primary.next_opening(60)), (0, Some(150)));
+    assert_eq!((pair.primary.claimable(60), pair.primary.next_claimable(60)), (0, Some(150)));
 }
 
 #[test]
@@ -185,5 +185,5 @@ fn a_job_of_a_held_group_or_a_paused_queue_waits_for_no_claim() {
     assert!(pair.hold(101, "held", 0));
     assert_eq!(oldest(&pair, 101), Some(5));
     pair.configure(101, |s| s.paused = true);
-    assert_eq!((oldest(&pair, 101), pair.primary.waits()), (None, None));
+    assert_eq!((oldest(&pair, 101), pair.primary.waits_from()), (None, None));
 }

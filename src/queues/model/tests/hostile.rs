@@ -1,8 +1,8 @@
 //! Tests of forged bytes and effects. A queue rejects such input, or passes all checks afterwards. Nothing panics.
 
 use super::super::{
-    Attempt, AutoId, Change, Counters, Effect, Extras, JobChange, MAX_TIME, Nack, NackOptions, NewJob, Push, Queue,
-    Rate, Record, Recurrence, Settings, State, Taken, Totals, Ttl,
+    Attempt, AutoId, Change, Counters, Effect, Extras, Fate, JobChange, JobData, MAX_TIME, NackOptions, NewJob, Push,
+    Queue, Rate, Recurrence, Settings, State, Taken, Totals, Ttl,
 };
 use super::{ByteReader, Pair, encoded};
 use crate::base::stream::{DecodeError, Reader, Writer};
@@ -36,7 +36,7 @@ fn specimen() -> Queue {
     }
     let got = pair.claim(10, 50, 3);
     assert!(pair.extend(10, "spent", got[2].token, 20));
-    let dead = pair.nack(11, "buried", got[1].token, Nack::Dead);
+    let dead = pair.nack(11, "buried", got[1].token, Fate::Dead);
     assert_eq!(dead, Some(None));
     pair.job(90, "ready", 90);
     pair.job(90, "scheduled", 900);
@@ -54,13 +54,13 @@ fn exercise(mut queue: Queue) {
     queue.check();
     for now in [0, 30, 1000, MAX_TIME, u64::MAX] {
         queue.stats(now);
-        queue.next_opening(now);
+        queue.next_claimable(now);
         let jobs = queue.claim(now.saturating_mul(1000), now.saturating_add(5), 3, b"w", |_| ());
         let got: Vec<_> = jobs.iter().map(|j| (j.id.to_vec(), j.token)).collect();
         for (i, (id, token)) in got.into_iter().enumerate() {
             match i {
                 0 => drop(queue.ack(now, &id, token)),
-                1 => drop(queue.nack(now, &id, token, Nack::Default, NackOptions::default())),
+                1 => drop(queue.nack(now, &id, token, Fate::Default, NackOptions::default())),
                 _ => drop(queue.extend(now, &id, token, u64::MAX)),
             }
         }
@@ -238,7 +238,7 @@ proptest! {
                     last_token: a, last_id: AutoId { ms: b, seq: c }, next_seq: d,
                     counters: Counters { expired_leases: e, ..Counters::default() },
                 }),
-                _ => Change::RestoreJob(Record {
+                _ => Change::RestoreJob(JobData {
                     id, payload: b"y", group,
                     state: [State::Ready, State::Delayed, State::Claimed, State::Dead][kind as usize % 4],
                     time: a, priority: b as i32, seq: c, token: d, attempts: e as u32,
@@ -281,7 +281,7 @@ fn claims_without_an_attempt_a_token_or_a_lease_are_refused() {
             "{deadline}"
         );
     }
-    let record = |attempts, token, backoff| Record {
+    let data = |attempts, token, backoff| JobData {
         id: b"b",
         payload: b"y",
         group: b"",
@@ -310,7 +310,7 @@ fn claims_without_an_attempt_a_token_or_a_lease_are_refused() {
         (2, 1, Some(1), false),
     ] {
         let mut queue = pair.primary.clone();
-        let change = Change::RestoreJob(record(attempts, token, backoff));
+        let change = Change::RestoreJob(data(attempts, token, backoff));
         assert_eq!(queue.apply(&Effect { at: 5, change }), fits, "{attempts} {token} {backoff:?}");
         queue.check();
     }

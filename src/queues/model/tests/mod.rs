@@ -150,8 +150,8 @@ impl Pair {
 
     /// NACKs a job. Returns `None` if the token is not valid, `Some(None)` if the job becomes a dead letter, and
     /// otherwise the new due time.
-    pub fn nack(&mut self, now: u64, id: &str, token: u64, nack: super::Nack) -> Option<Option<u64>> {
-        self.nack_with(now, id, token, nack, NackOptions::default())
+    pub fn nack(&mut self, now: u64, id: &str, token: u64, fate: super::Fate) -> Option<Option<u64>> {
+        self.nack_with(now, id, token, fate, NackOptions::default())
     }
 
     pub fn nack_with(
@@ -159,10 +159,10 @@ impl Pair {
         now: u64,
         id: &str,
         token: u64,
-        nack: super::Nack,
+        fate: super::Fate,
         options: NackOptions<'_>,
     ) -> Option<Option<u64>> {
-        let given = self.primary.nack(now, id.as_bytes(), token, nack, options);
+        let given = self.primary.nack(now, id.as_bytes(), token, fate, options);
         replicate(&mut self.replica, given);
         given.map(|effect| match effect.change {
             Change::Job { change: JobChange::Retry { due, .. }, .. } => Some(due),

@@ -1,7 +1,7 @@
 //! A simple model of a queue: one vector, linear scans, `Vec::sort`.
 
-use super::super::wake::FORGOTTEN_AFTER;
-use super::super::{Counters, JobFilter, Nack, NackOptions, Push, Rate, Settings, State};
+use super::super::wake::CLEARED_AFTER;
+use super::super::{Counters, Fate, JobFilter, NackOptions, Push, Rate, Settings, State};
 use super::Got;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -75,7 +75,7 @@ impl Next {
 }
 
 impl ModelJob {
-    fn spent(&self) -> bool {
+    fn exhausted(&self) -> bool {
         self.max > 0 && self.attempts >= self.max
     }
 
@@ -85,9 +85,9 @@ impl ModelJob {
 
     /// Returns when a claimed job is due again if its lease expires. Returns `None` if the job then becomes a dead
     /// letter.
-    fn back(&self) -> Option<u64> {
+    fn due_again_at(&self) -> Option<u64> {
         match self.every {
-            _ if !self.spent() => Some(self.time + self.wait),
+            _ if !self.exhausted() => Some(self.time + self.wait),
             Some((period, anchor)) => Some(next_occurrence(period, anchor, self.time)),
             None => None,
         }
@@ -96,12 +96,12 @@ impl ModelJob {
     /// Whether the job is recurring, its lease has expired, and no attempt is left. Such a job waits for its next
     /// occurrence.
     fn has_missed(&self, now: u64) -> bool {
-        self.place == Where::Claimed && self.time <= now && self.spent() && self.every.is_some()
+        self.place == Where::Claimed && self.time <= now && self.exhausted() && self.every.is_some()
     }
 
     pub fn expires(&self, now: u64) -> Option<u64> {
         let (ttl, expires) = self.ttl?;
-        Some(if self.has_missed(now) { self.back()? + ttl } else { expires })
+        Some(if self.has_missed(now) { self.due_again_at()? + ttl } else { expires })
     }
 
     fn has_expired(&self, now: u64) -> bool {
@@ -117,7 +117,7 @@ impl ModelJob {
 
     /// Makes the job wait for its next occurrence. If a push with AGAIN waits for the end of the job's run, the job
     /// gets the payload and the TTL of this push.
-    fn recur(&mut self, due: u64) {
+    fn prepare_occurrence(&mut self, due: u64) {
         self.attempts = 0;
         if let Some(next) = self.next.take() {
             self.payload = next.payload;
@@ -130,7 +130,7 @@ impl ModelJob {
     /// Returns when the upkeep must act on the job: when the job has expired, or when a waiting push with AGAIN becomes
     /// a job.
     fn upkeep(&self) -> Option<u64> {
-        let dies = self.place == Where::Claimed && self.back().is_none();
+        let dies = self.place == Where::Claimed && self.due_again_at().is_none();
         match self.place {
             Where::Dead => None,
             _ if self.declared.is_some() => Some(self.time),
@@ -165,7 +165,7 @@ impl ModelJob {
     /// the job is due again.
     pub fn due(&self, now: u64) -> u64 {
         match self.place {
-            Where::Claimed if self.time <= now => self.back().unwrap_or(self.time),
+            Where::Claimed if self.time <= now => self.due_again_at().unwrap_or(self.time),
             _ => self.time,
         }
     }
@@ -177,7 +177,7 @@ impl ModelJob {
             Where::Waiting(false) if self.time <= now => State::Ready,
             Where::Waiting(false) => State::Delayed,
             Where::Claimed if self.time > now => State::Claimed,
-            Where::Claimed => match self.back() {
+            Where::Claimed => match self.due_again_at() {
                 None => State::Dead,
                 Some(back) if back > now => State::Delayed,
                 Some(_) => State::Ready,
@@ -232,7 +232,7 @@ impl Model {
     }
 
     /// If the job's lease has expired, counts the expired lease. Must be called before the job changes.
-    fn leave(&mut self, i: usize, now: u64) {
+    fn count_expired_lease(&mut self, i: usize, now: u64) {
         if self.jobs[i].place == Where::Claimed && self.jobs[i].time <= now {
             self.lapsed += 1;
             self.counters.missed += u64::from(self.jobs[i].has_missed(now));
@@ -260,14 +260,14 @@ impl Model {
 
     /// Updates the job after its lease has expired. If this was the last attempt of a recurring job, moves the job to
     /// its next occurrence.
-    fn pass(&mut self, i: usize, now: u64) {
-        let (has_missed, back) = (self.jobs[i].has_missed(now), self.jobs[i].back());
+    fn end_expired_lease(&mut self, i: usize, now: u64) {
+        let (has_missed, back) = (self.jobs[i].has_missed(now), self.jobs[i].due_again_at());
         let deadline = self.jobs[i].time;
         let is_over = self.jobs[i].place == Where::Claimed && deadline <= now;
         let next = self.next_occurrence(i, deadline);
-        self.leave(i, now);
+        self.count_expired_lease(i, now);
         if has_missed {
-            self.recur(i, now, next.expect("EVERY"));
+            self.prepare_occurrence(i, now, next.expect("EVERY"));
         } else if let Some((declared, is_timed)) = if is_over { self.jobs[i].declared.take() } else { None } {
             self.become_declared(i, now, declared, is_timed, back.expect("an attempt is left"));
         }
@@ -290,7 +290,7 @@ impl Model {
     }
 
     /// Makes the job wait for its occurrence at `due`.
-    fn recur(&mut self, i: usize, now: u64, due: u64) {
+    fn prepare_occurrence(&mut self, i: usize, now: u64, due: u64) {
         self.jobs[i].attempts = 0;
         if let Some((declared, is_timed)) = self.jobs[i].declared.take() {
             self.become_declared(i, now, declared, is_timed, due);
@@ -298,7 +298,7 @@ impl Model {
         if self.jobs[i].next.is_some() {
             self.count_replaced_push();
         }
-        self.jobs[i].recur(due);
+        self.jobs[i].prepare_occurrence(due);
     }
 
     /// Makes a job what a declaration says. `due` is the due time of the job.
@@ -322,7 +322,7 @@ impl Model {
             job.ttl = new.ttl.map(|ttl| (ttl, due + ttl));
         }
         (job.payload, job.priority, job.max) = (new.payload, new.priority, new.max);
-        if job.spent() {
+        if job.exhausted() {
             job.attempts = job.max - 1;
         }
         if job.group != new.group {
@@ -364,7 +364,7 @@ impl Model {
             return Ok(());
         }
         if job.place == Where::Claimed {
-            self.settle_lease(i, now);
+            self.wait_after_lease(i, now);
         }
         self.jobs[i].next = None;
         let job = &self.jobs[i];
@@ -425,14 +425,14 @@ impl Model {
     }
 
     pub fn progress(&mut self, now: u64, id: &[u8], token: u64, text: &[u8]) -> bool {
-        let Some(i) = self.holder(id, token) else { return false };
+        let Some(i) = self.find_by_token(id, token) else { return false };
         let job = &mut self.jobs[i];
         (job.progress, job.progressed) = (text.to_vec(), if text.is_empty() { 0 } else { now });
         true
     }
 
     /// Removes a job. If a push with AGAIN waits for the end of the job's run, the push becomes a job.
-    fn remove(&mut self, i: usize, now: u64) {
+    fn remove_or_replace(&mut self, i: usize, now: u64) {
         let next = if self.jobs[i].every.is_some() { self.next_occurrence(i, now) } else { None };
         let mut job = self.jobs.remove(i);
         if let Some((declared, _)) = job.declared.take() {
@@ -442,8 +442,8 @@ impl Model {
         let held_until = group.and_then(|group| self.holds.get(&group).copied().map(|until| (group, until)));
         self.tidy();
         if let Some(next) = job.next {
-            self.forget(2, now);
-            self.enter(now, job.id, Next { due: next.due.max(now), ..next });
+            self.clear_unit_logs(2, now);
+            self.add_job(now, job.id, Next { due: next.due.max(now), ..next });
             self.holds.extend(held_until);
         }
     }
@@ -453,7 +453,7 @@ impl Model {
     pub fn keep_up(&mut self, now: u64, id: &[u8]) {
         let i = self.position(id).expect("a job");
         if self.jobs[i].declared.is_some() && self.jobs[i].state(now) != State::Dead {
-            self.settle_lease(i, now);
+            self.wait_after_lease(i, now);
         } else {
             self.expire(now, id);
         }
@@ -466,24 +466,24 @@ impl Model {
         assert!(self.jobs[i].upkeep().is_some_and(|at| at <= now));
         if self.jobs[i].state(now) == State::Dead {
             self.counters.replaced += 1;
-            self.leave(i, now);
-            return self.remove(i, now);
+            self.count_expired_lease(i, now);
+            return self.remove_or_replace(i, now);
         }
         assert!(self.jobs[i].has_expired(now));
         self.counters.expired += 1;
         if self.jobs[i].every.is_none() {
-            self.leave(i, now);
-            return self.remove(i, now);
+            self.count_expired_lease(i, now);
+            return self.remove_or_replace(i, now);
         }
-        self.pass(i, now);
+        self.end_expired_lease(i, now);
         self.counters.recurred += 1;
-        self.begin_again(i, now);
+        self.wait_for_occurrence(i, now);
     }
 
     /// Makes a job wait whose lease has expired. If a declaration waits behind it, carries it out.
-    fn settle_lease(&mut self, i: usize, now: u64) {
+    fn wait_after_lease(&mut self, i: usize, now: u64) {
         let (back, has_missed) = (self.due_after(i, now), self.jobs[i].has_missed(now));
-        self.pass(i, now);
+        self.end_expired_lease(i, now);
         if has_missed && self.settings.ordered {
             self.jobs[i].seq = self.next_seq;
             self.next_seq += 1;
@@ -498,9 +498,9 @@ impl Model {
     }
 
     /// Makes a recurring job wait for its next occurrence.
-    fn begin_again(&mut self, i: usize, now: u64) {
+    fn wait_for_occurrence(&mut self, i: usize, now: u64) {
         let due = self.next_occurrence(i, now).expect("EVERY");
-        self.recur(i, now, due);
+        self.prepare_occurrence(i, now, due);
         let job = &mut self.jobs[i];
         (job.token, job.moved) = (0, now);
         if self.settings.ordered {
@@ -610,8 +610,8 @@ impl Model {
         self.names().into_iter().filter_map(|group| Some((last(group)?, group.to_vec()))).min()
     }
 
-    /// Searches for groups whose units are all available again. Forgets the units of at most `most` such groups.
-    fn forget(&mut self, most: usize, now: u64) {
+    /// Searches for groups whose units are all available again. Clears the units of at most `most` such groups.
+    fn clear_unit_logs(&mut self, most: usize, now: u64) {
         for _ in 0..most {
             let Some((_, group)) = self.first_units_back().filter(|(back, _)| *back <= now) else { return };
             self.group_units.retain(|(name, _)| *name != group);
@@ -632,10 +632,10 @@ impl Model {
     }
 
     fn settle_group(&mut self, group: &[u8], rate: Rate, now: u64) {
-        let horizon = round_up(now + rate.window, precision(rate));
+        let latest = round_up(now + rate.window, precision(rate));
         self.group_units.retain(|(name, back)| name != group || *back > now);
         let of_group = self.group_units.iter_mut().filter(|(name, _)| name == group);
-        of_group.for_each(|(_, back)| *back = (*back).min(horizon));
+        of_group.for_each(|(_, back)| *back = (*back).min(latest));
     }
 
     /// Returns for each group: its name; its numbers of ready, delayed and claimed jobs; the end of its hold.
@@ -689,7 +689,8 @@ impl Model {
 
     /// Lists all times at which a claim can become possible, in order.
     fn moments(&self) -> Vec<u64> {
-        let jobs = self.jobs.iter().flat_map(|j| [j.time, j.back().unwrap_or(0), j.expires(u64::MAX).unwrap_or(0)]);
+        let jobs =
+            self.jobs.iter().flat_map(|j| [j.time, j.due_again_at().unwrap_or(0), j.expires(u64::MAX).unwrap_or(0)]);
         let of_groups = self.group_units.iter().map(|(_, back)| *back);
         let of_groups = of_groups.chain(self.holds.values().copied());
         let mut moments: Vec<u64> = jobs.chain(self.units.iter().copied()).chain(of_groups).collect();
@@ -698,7 +699,7 @@ impl Model {
     }
 
     /// Returns since when a job has waited for a claim.
-    pub fn waits(&self, now: u64) -> Option<u64> {
+    pub fn waits_from(&self, now: u64) -> Option<u64> {
         let ready: Vec<_> = self.peek(now, State::Ready);
         let times = self.ring.iter().filter(|_| !self.settings.paused).filter_map(|group| {
             let due = ready.iter().filter(|j| j.group == *group).map(|j| j.due(now)).min()?;
@@ -708,7 +709,7 @@ impl Model {
         times.min().filter(|&time| time <= now)
     }
 
-    pub fn next_opening(&self, now: u64) -> Option<u64> {
+    pub fn next_claimable(&self, now: u64) -> Option<u64> {
         let moments = std::iter::once(now).chain(self.moments().into_iter().filter(|&t| t > now));
         { moments }.find(|&t| self.claimable(t) > 0)
     }
@@ -719,9 +720,9 @@ impl Model {
         self.jobs.is_empty() && units && of_groups && self.settings == Settings::default()
     }
 
-    /// Returns when the upkeep must act next. `announced`: the upkeep has sent `zq.dead` for all jobs that became dead
-    /// letters until this time.
-    pub fn next_upkeep(&self, now: u64, announced: u64) -> Option<u64> {
+    /// Returns when the upkeep must act next. `announced_until`: the upkeep has sent `zq.dead` for all jobs that became
+    /// dead letters until this time.
+    pub fn next_upkeep(&self, now: u64, announced_until: u64) -> Option<u64> {
         let Settings { deadlen, deadttl, group_rate, .. } = self.settings;
         let dies = |j: &&ModelJob| j.place == Where::Dead || j.state(u64::MAX) == State::Dead;
         let new_dead_letters: Vec<u64> = self.jobs.iter().filter(dies).map(|j| j.time).collect();
@@ -730,10 +731,11 @@ impl Model {
         let too_old = new_dead_letters.into_iter().filter(|_| deadttl > 0).map(|died| died + deadttl);
         let longest = self.group_units.iter().map(|(_, back)| *back).max().unwrap_or(0);
         let is_settled = group_rate.is_some_and(|rate| longest <= round_up(now + rate.window, precision(rate)));
-        let forgotten = self.first_units_back().map(|(back, _)| if is_settled { back + FORGOTTEN_AFTER } else { now });
+        let cleared = self.first_units_back().map(|(back, _)| if is_settled { back + CLEARED_AFTER } else { now });
         let expired = self.jobs.iter().filter_map(|j| j.upkeep()).min();
-        let new_dead_letters = too_old.chain(by_lease.filter(|&died| died > announced)).chain(crowded.then_some(now));
-        new_dead_letters.chain(forgotten).chain(expired).min()
+        let new_dead_letters =
+            too_old.chain(by_lease.filter(|&died| died > announced_until)).chain(crowded.then_some(now));
+        new_dead_letters.chain(cleared).chain(expired).min()
     }
 
     pub fn push(&mut self, now: u64, push: &Push<'_>) -> Result<Option<Vec<u8>>, ()> {
@@ -773,20 +775,19 @@ impl Model {
             }
             (Some(i), Some(State::Ready | State::Delayed)) if push.again => {
                 self.count_replaced_push();
-                self.renew(i, now, push);
+                self.push_again(i, now, push);
                 return Ok(push.id.map(<[u8]>::to_vec));
             }
             _ => {}
         }
-        let mut left = self.jobs.clone();
+        // The queue clears the logs first, while the group still has the old job.
+        self.clear_unit_logs(2, now);
         if let Some(i) = same {
-            left.remove(i);
             self.counters.replaced += 1;
             self.count_revoked(i, now);
-            self.leave(i, now);
+            self.count_expired_lease(i, now);
+            self.jobs.remove(i);
         }
-        self.forget(2, now);
-        self.jobs = left;
         let held_until = same.and_then(|_| self.holds.get(push.group).copied());
         self.tidy();
         let id = match push.id {
@@ -800,15 +801,15 @@ impl Model {
                 }
             },
         };
-        self.enter(now, id.clone(), Next::of(push, &self.settings));
+        self.add_job(now, id.clone(), Next::of(push, &self.settings));
         self.holds.extend(held_until.map(|until| (push.group.to_vec(), until)));
         Ok(Some(id))
     }
 
     /// Replaces the payload and the TTL of a waiting job with those of a push.
-    fn renew(&mut self, i: usize, now: u64, push: &Push<'_>) {
+    fn push_again(&mut self, i: usize, now: u64, push: &Push<'_>) {
         let (due, has_missed) = (self.due_after(i, now), self.jobs[i].has_missed(now));
-        self.pass(i, now);
+        self.end_expired_lease(i, now);
         let job = &mut self.jobs[i];
         (job.next, job.token, job.payload) = (None, 0, push.payload.to_vec());
         (job.progress, job.progressed) = (Vec::new(), 0);
@@ -823,7 +824,7 @@ impl Model {
     }
 
     /// Adds a job. Its ID must be new.
-    fn enter(&mut self, now: u64, id: Vec<u8>, push: Next) {
+    fn add_job(&mut self, now: u64, id: Vec<u8>, push: Next) {
         self.counters.pushed += 1;
         self.jobs.push(ModelJob {
             id,
@@ -857,11 +858,11 @@ impl Model {
         self.next_seq += 1;
     }
 
-    fn settle(&mut self, now: u64) {
+    fn settle_rates(&mut self, now: u64) {
         if let Some(rate) = self.settings.rate {
-            let horizon = round_up(now + rate.window, precision(rate));
+            let latest = round_up(now + rate.window, precision(rate));
             self.units.retain(|&back| back > now);
-            self.units.iter_mut().for_each(|u| *u = (*u).min(horizon));
+            self.units.iter_mut().for_each(|u| *u = (*u).min(latest));
         }
     }
 
@@ -882,13 +883,13 @@ impl Model {
         for _ in 0..self.claimable(now).min(count) {
             while let Some(job) = self.next(now).filter(|job| job.declared.is_some()) {
                 let i = self.position(&job.id).unwrap();
-                self.settle_lease(i, now);
+                self.wait_after_lease(i, now);
             }
             let Some(job) = self.next(now) else { break };
             let (id, group) = (job.id.clone(), job.group.clone());
             let i = self.position(&id).unwrap();
-            self.pass(i, now);
-            self.forget(2, now);
+            self.end_expired_lease(i, now);
+            self.clear_unit_logs(2, now);
             self.ring.retain(|other| *other != group);
             self.ring.push(group.clone());
             if let Some(rate) = self.settings.group_rate {
@@ -897,7 +898,7 @@ impl Model {
             }
             self.holds.remove(&group);
             self.tidy();
-            self.settle(now);
+            self.settle_rates(now);
             if let Some(rate) = self.settings.rate {
                 self.units.push(round_up(now + rate.window, precision(rate)));
             }
@@ -906,21 +907,21 @@ impl Model {
             job.place = Where::Claimed;
             job.token = self.last_token;
             job.attempts += 1;
-            job.wait = if job.spent() { 0 } else { self.settings.jittered_backoff(job.attempts, job.token) };
+            job.wait = if job.exhausted() { 0 } else { self.settings.jittered_backoff(job.attempts, job.token) };
             job.time = deadline;
             (job.claimed, job.worker, job.moved) = (Some(now), worker.to_vec(), 0);
             self.counters.claimed += 1;
             got.push(Got { id, payload: job.payload.clone(), token: job.token, attempt: job.attempts, deadline });
         }
         let of_groups = self.settings.group_rate.map(|rate| (rate, round_up(now + rate.window, precision(rate))));
-        let late: Vec<_> = of_groups.map_or(Vec::new(), |(_, horizon)| {
-            self.group_units.iter().filter(|(_, back)| *back > horizon).map(|(name, _)| name.clone()).collect()
+        let late: Vec<_> = of_groups.map_or(Vec::new(), |(_, latest)| {
+            self.group_units.iter().filter(|(_, back)| *back > latest).map(|(name, _)| name.clone()).collect()
         });
-        // A claim that got a job has already called `settle`.
+        // A claim that got a job has already called `settle_rates`.
         if held_too_long && got.is_empty() || !late.is_empty() {
-            self.settle(now);
-            // If GROUPRATE is off, the units of an earlier GROUPRATE are forgotten.
-            self.forget(64, if of_groups.is_some() { now } else { u64::MAX });
+            self.settle_rates(now);
+            // If GROUPRATE is off, the units of an earlier GROUPRATE are cleared.
+            self.clear_unit_logs(64, if of_groups.is_some() { now } else { u64::MAX });
         }
         for group in late {
             self.settle_group(&group, of_groups.unwrap().0, now);
@@ -928,25 +929,25 @@ impl Model {
         got
     }
 
-    fn holder(&self, id: &[u8], token: u64) -> Option<usize> {
+    fn find_by_token(&self, id: &[u8], token: u64) -> Option<usize> {
         let i = self.position(id)?;
         (token > 0 && self.jobs[i].token == token).then_some(i)
     }
 
     pub fn ack(&mut self, now: u64, id: &[u8], token: u64) -> bool {
-        let Some(i) = self.holder(id, token) else {
+        let Some(i) = self.find_by_token(id, token) else {
             return false;
         };
         self.counters.acked += 1;
         self.count_late(i, now);
-        self.leave(i, now);
+        self.count_expired_lease(i, now);
         if self.next_occurrence(i, now).is_none() {
-            self.remove(i, now);
+            self.remove_or_replace(i, now);
             return true;
         }
         (self.jobs[i].progress, self.jobs[i].progressed) = (Vec::new(), 0);
         self.counters.recurred += 1;
-        self.begin_again(i, now);
+        self.wait_for_occurrence(i, now);
         true
     }
 
@@ -955,15 +956,15 @@ impl Model {
         now: u64,
         id: &[u8],
         token: u64,
-        nack: Nack,
+        fate: Fate,
         options: NackOptions<'_>,
     ) -> Option<Option<u64>> {
-        let i = self.holder(id, token)?;
+        let i = self.find_by_token(id, token)?;
         self.counters.nacked += 1;
         self.count_late(i, now);
         let has_missed = self.jobs[i].has_missed(now);
         let next = self.next_occurrence(i, now);
-        self.leave(i, now);
+        self.count_expired_lease(i, now);
         let s = &self.settings;
         let job = &mut self.jobs[i];
         job.token = 0;
@@ -977,14 +978,14 @@ impl Model {
         if !options.error.is_empty() {
             job.error = options.error.to_vec();
         }
-        let due = match nack {
-            Nack::At(due) => due,
-            Nack::Default => now + wait,
-            Nack::Dead => now,
+        let due = match fate {
+            Fate::At(due) => due,
+            Fate::Default => now + wait,
+            Fate::Dead => now,
         };
         match job.every {
-            _ if nack == Nack::Dead => {}
-            _ if !job.spent() => {
+            _ if fate == Fate::Dead => {}
+            _ if !job.exhausted() => {
                 if let Some((declared, is_timed)) = job.declared.take() {
                     self.become_declared(i, now, declared, is_timed, due);
                 }
@@ -994,7 +995,7 @@ impl Model {
             None => {}
             Some(_) => {
                 let due = next.expect("EVERY");
-                self.recur(i, now, due);
+                self.prepare_occurrence(i, now, due);
                 self.counters.missed += u64::from(!has_missed);
                 if self.settings.ordered {
                     self.jobs[i].seq = self.next_seq;
@@ -1008,13 +1009,13 @@ impl Model {
         (job.place, job.time) = (Where::Dead, now);
         if job.next.is_some() || job.declared.is_some() {
             self.counters.replaced += 1;
-            self.remove(i, now);
+            self.remove_or_replace(i, now);
         }
         Some(None)
     }
 
     pub fn extend(&mut self, now: u64, id: &[u8], token: u64, deadline: u64) -> bool {
-        let i = self.holder(id, token);
+        let i = self.find_by_token(id, token);
         let Some(i) = i.filter(|&i| self.jobs[i].state(now) == State::Claimed) else {
             return false;
         };
@@ -1029,8 +1030,8 @@ impl Model {
         self.counters.cancelled += 1;
         self.count_revoked(i, now);
         self.jobs[i].declared = None;
-        self.leave(i, now);
-        self.remove(i, now);
+        self.count_expired_lease(i, now);
+        self.remove_or_replace(i, now);
         true
     }
 
@@ -1048,7 +1049,7 @@ impl Model {
         {
             return true;
         }
-        self.pass(i, now);
+        self.end_expired_lease(i, now);
         let job = &mut self.jobs[i];
         if let Some(priority) = priority {
             job.priority = priority;
@@ -1096,7 +1097,7 @@ impl Model {
 
     fn revive(&mut self, i: usize, now: u64) {
         self.counters.redriven += 1;
-        self.leave(i, now);
+        self.count_expired_lease(i, now);
         let job = &mut self.jobs[i];
         (job.attempts, job.token) = (0, 0);
         job.ttl = job.ttl.map(|(ttl, _)| (ttl, now + ttl));
@@ -1130,9 +1131,9 @@ impl Model {
         jobs.truncate(count as usize);
         for job in &jobs {
             let i = self.position(&job.id).unwrap();
-            self.leave(i, now);
+            self.count_expired_lease(i, now);
             self.counters.cleaned += 1;
-            self.remove(i, now);
+            self.remove_or_replace(i, now);
         }
         jobs.len() as u64
     }
@@ -1148,9 +1149,9 @@ impl Model {
                 return;
             }
             let i = self.position(id).unwrap();
-            self.leave(i, now);
+            self.count_expired_lease(i, now);
             self.counters.dropped += 1;
-            self.remove(i, now);
+            self.remove_or_replace(i, now);
         }
     }
 
@@ -1162,7 +1163,7 @@ impl Model {
             Some(rate) if old.rate != settings.rate => {
                 let rounded = |u: &mut u64| *u = round_up(*u, precision(rate));
                 self.units.iter_mut().for_each(rounded);
-                self.settle(now);
+                self.settle_rates(now);
             }
             Some(_) => {}
         }

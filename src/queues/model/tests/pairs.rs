@@ -1,7 +1,7 @@
 //! What two options do together: a test for each row of docs/queue-options.md. The name of a test is the name of its
 //! row.
 
-use super::super::{Nack, NackOptions, Push, Rate, State};
+use super::super::{Fate, NackOptions, Push, Rate, State};
 use super::Pair;
 use super::ttl::upkeep;
 
@@ -133,7 +133,7 @@ fn maxattempts_and_ttl() {
         pair.job_with(1, "a", 1, |p| (p.max_attempts, p.ttl) = (Some(1), Some(10)));
         let token = pair.take(5, 50, "a");
         if by_nack {
-            assert_eq!(pair.nack(40, "a", token, Nack::Default), Some(None));
+            assert_eq!(pair.nack(40, "a", token, Fate::Default), Some(None));
         }
         assert_eq!(upkeep(&mut pair, 60), [""; 0]);
         assert_eq!((pair.state(60, "a"), pair.primary.stats(60).totals.expired), (Some(State::Dead), 0));
@@ -145,7 +145,7 @@ fn maxattempts_and_free() {
     let mut pair = Pair::new();
     pair.job_with(1, "a", 1, |p| p.max_attempts = Some(1));
     let token = pair.take(1, 50, "a");
-    assert_eq!(pair.nack_with(2, "a", token, Nack::Default, FREE), Some(Some(2)));
+    assert_eq!(pair.nack_with(2, "a", token, Fate::Default, FREE), Some(Some(2)));
     pair.take(2, 50, "a");
 }
 
@@ -189,9 +189,9 @@ fn every_and_backoff() {
     let mut pair = Pair::configured(|s| (s.backoff_base, s.backoff_max) = (7, 7));
     pair.job_with(1, "a", 1, |p| (p.every, p.max_attempts) = (Some(100), Some(2)));
     let token = pair.take(1, 50, "a");
-    assert_eq!(pair.nack(2, "a", token, Nack::Default), Some(Some(9)));
+    assert_eq!(pair.nack(2, "a", token, Fate::Default), Some(Some(9)));
     let token = pair.take(9, 50, "a");
-    assert_eq!(pair.nack(10, "a", token, Nack::Default), Some(Some(101)), "the next occurrence");
+    assert_eq!(pair.nack(10, "a", token, Fate::Default), Some(Some(101)), "the next occurrence");
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn every_and_ordered() {
     pair.job_with(1, "tick", 70, |p| p.every = Some(100));
     pair.job(1, "a", 1);
     let token = pair.take(1, 5, "a");
-    pair.nack(2, "a", token, Nack::At(90));
+    pair.nack(2, "a", token, Fate::At(90));
     assert_eq!((all(&mut pair, 80), all(&mut pair, 90)), (vec![], vec!["a".into()]));
 }
 
@@ -260,7 +260,7 @@ fn ttl_and_ordered() {
     pair.job_with(1, "a", 1, |p| p.ttl = Some(10));
     pair.job(1, "b", 1);
     let token = pair.take(1, 5, "a");
-    pair.nack(2, "a", token, Nack::At(500));
+    pair.nack(2, "a", token, Fate::At(500));
     assert_eq!((all(&mut pair, 10), all(&mut pair, 11)), (vec![], vec!["b".into()]));
 }
 
@@ -291,7 +291,7 @@ fn replace_and_again() {
     again(&mut pair, 2, "a", |_| ());
     pair.job_with(3, "a", 3, |p| p.replace = true);
     assert!(!pair.ack(4, "a", token));
-    assert_eq!((pair.primary.again(b"a"), pair.primary.len()), (None, 1), "both are replaced");
+    assert_eq!((pair.primary.payload_behind(b"a"), pair.primary.len()), (None, 1), "both are replaced");
 }
 
 #[test]
@@ -302,7 +302,7 @@ fn again_and_hold() {
     let token = pair.take(1, 50, "x");
     again(&mut pair, 2, "x", |p| p.group = b"b");
     let group = pair.primary.group_of(b"x");
-    assert_eq!(pair.nack(3, "x", token, Nack::Default), Some(None));
+    assert_eq!(pair.nack(3, "x", token, Fate::Default), Some(None));
     let effect = pair.primary.hold_longer(3, &group, 50);
     assert!(pair.replica.apply(&effect.unwrap()));
     assert_eq!((held(&pair, 3, "a"), held(&pair, 3, "b")), (Some(50), None));
@@ -349,11 +349,11 @@ fn declare_and_maxattempts() {
     declare(&mut pair, 1, 1, |_| {});
     for attempt in 1..=2 {
         let token = pair.take(attempt, 50, "x");
-        pair.nack(attempt, "x", token, Nack::Default);
+        pair.nack(attempt, "x", token, Fate::Default);
     }
     declare(&mut pair, 5, 1, |p| p.max_attempts = Some(2));
     let token = pair.take(6, 50, "x");
-    pair.nack(7, "x", token, Nack::Default);
+    pair.nack(7, "x", token, Fate::Default);
     assert_eq!((pair.state(7, "x"), due(&pair, 7, "x")), (Some(State::Delayed), 101), "it was the last one");
 }
 
@@ -431,7 +431,7 @@ fn declare_and_hold() {
     let token = pair.take(1, 50, "x");
     declare(&mut pair, 2, 1, |p| p.group = b"b");
     let group = pair.primary.group_of(b"x");
-    assert_eq!(pair.nack(3, "x", token, Nack::Default), Some(Some(3)));
+    assert_eq!(pair.nack(3, "x", token, Fate::Default), Some(Some(3)));
     let effect = pair.primary.hold_longer(3, &group, 50);
     assert!(pair.replica.apply(&effect.unwrap()));
     assert_eq!((held(&pair, 3, "a"), held(&pair, 3, "b")), (Some(50), None));
@@ -465,7 +465,7 @@ fn hold_and_ordered() {
     pair.job(1, "b", 1);
     pair.take(1, 30, "a");
     assert!(pair.hold(1, "", 20));
-    assert_eq!(pair.primary.next_opening(1), Some(30), "the later of both");
+    assert_eq!(pair.primary.next_claimable(1), Some(30), "the later of both");
 }
 
 #[test]
@@ -475,7 +475,7 @@ fn hold_and_grouprate() {
     pair.job(1, "b", 1);
     pair.take(1, 500, "a");
     assert!(pair.hold(1, "", 20));
-    assert_eq!(pair.primary.next_opening(1), Some(31), "the later of both");
+    assert_eq!(pair.primary.next_claimable(1), Some(31), "the later of both");
 }
 
 #[test]
@@ -485,7 +485,7 @@ fn hold_and_groupconcurrency() {
     pair.job(1, "b", 1);
     pair.take(1, 15, "a");
     assert!(pair.hold(1, "", 20));
-    assert_eq!(pair.primary.next_opening(1), Some(20), "the later of both");
+    assert_eq!(pair.primary.next_claimable(1), Some(20), "the later of both");
 }
 
 #[test]
@@ -493,9 +493,9 @@ fn free_and_backoff() {
     let mut pair = Pair::configured(|s| (s.backoff_base, s.backoff_max) = (7, 100));
     pair.job(1, "a", 1);
     let token = pair.take(1, 50, "a");
-    assert_eq!(pair.nack_with(2, "a", token, Nack::Default, FREE), Some(Some(9)), "as after an attempt that counts");
+    assert_eq!(pair.nack_with(2, "a", token, Fate::Default, FREE), Some(Some(9)), "as after an attempt that counts");
     let token = pair.take(9, 50, "a");
-    assert_eq!(pair.nack(10, "a", token, Nack::Default), Some(Some(17)), "it is the first attempt again");
+    assert_eq!(pair.nack(10, "a", token, Fate::Default), Some(Some(17)), "it is the first attempt again");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! PROGRESS: the text stays with its job, through each way in which an attempt can end.
 
-use super::super::{MAX_PROGRESS, Nack, NackOptions, Queue};
+use super::super::{Fate, MAX_PROGRESS, NackOptions, Queue};
 use super::{Pair, encoded};
 
 fn progress(queue: &Queue, id: &str) -> (String, u64) {
@@ -25,9 +25,9 @@ fn the_next_attempt_reads_the_progress_of_the_last() {
         assert_eq!(progress(&pair.primary, "j"), kept);
         let free = NackOptions { is_free: true, error: b"busy" };
         match end {
-            "nack" => drop(pair.nack(30, "j", token, Nack::Default)),
-            "free" => drop(pair.nack_with(30, "j", token, Nack::At(60), free)),
-            "dead" => drop(pair.nack(30, "j", token, Nack::Dead)),
+            "nack" => drop(pair.nack(30, "j", token, Fate::Default)),
+            "free" => drop(pair.nack_with(30, "j", token, Fate::At(60), free)),
+            "dead" => drop(pair.nack(30, "j", token, Fate::Dead)),
             _ => {}
         }
         pair.redrive(60, 1);
@@ -73,7 +73,7 @@ fn progress_does_not_touch_the_lease_and_equal_progress_is_not_replicated() {
 #[test]
 fn progress_ends_with_its_job_and_with_an_occurrence() {
     let (mut pair, token) = at_work(|push| push.every = Some(100));
-    assert_eq!(pair.nack(30, "j", token, Nack::Default), Some(Some(30)));
+    assert_eq!(pair.nack(30, "j", token, Fate::Default), Some(Some(30)));
     let token = pair.take(40, 50, "j");
     assert_eq!(progress(&pair.primary, "j").0, "40 %", "the run goes on");
     assert!(pair.ack(45, "j", token));
@@ -81,7 +81,7 @@ fn progress_ends_with_its_job_and_with_an_occurrence() {
 
     for same in ["replace", "again"] {
         let (mut pair, token) = at_work(|_| {});
-        pair.nack(30, "j", token, Nack::Default);
+        pair.nack(30, "j", token, Fate::Default);
         pair.job_with(30, "j", 30, |push| (push.replace, push.again) = (same == "replace", same == "again"));
         assert_eq!(progress(&pair.primary, "j").0, "", "{same}: another payload");
     }
@@ -106,7 +106,7 @@ fn progress_ends_with_a_job_whose_ttl_ends_but_not_with_an_occurrence() {
     assert_eq!(progress(&pair.primary, "j"), (String::new(), 0), "another job");
     // As after the last attempt of an occurrence, only ACK ends the progress of a recurring job.
     let (mut pair, token) = expiring(Some(100));
-    pair.nack(30, "j", token, Nack::At(60));
+    pair.nack(30, "j", token, Fate::At(60));
     pair.keep_up(40);
     assert_eq!((pair.primary.get(40, b"j").unwrap().time, progress(&pair.primary, "j").0), (110, "40 %".to_owned()));
     let token = pair.take(110, 130, "j");
@@ -118,7 +118,7 @@ fn progress_ends_with_a_job_whose_ttl_ends_but_not_with_an_occurrence() {
 fn an_occurrence_out_of_attempts_keeps_its_error_and_progress() {
     let (mut pair, token) = at_work(|push| (push.every, push.max_attempts) = (Some(100), Some(1)));
     let options = NackOptions { error: b"broken", ..NackOptions::default() };
-    assert_eq!(pair.nack_with(30, "j", token, Nack::Default, options), Some(Some(110)));
+    assert_eq!(pair.nack_with(30, "j", token, Fate::Default, options), Some(Some(110)));
     let extras = pair.primary.get(110, b"j").unwrap().extras;
     assert_eq!((extras.error, extras.progress), (&b"broken"[..], &b"40 %"[..]));
 }

@@ -2,7 +2,7 @@
 //! simple model must be equal.
 
 use super::super::{
-    AfterError, Change, Counters, JobFilter, Nack, NackOptions, Push, Queue, Rate, Record, Settings, State,
+    AfterError, Change, Counters, Fate, JobData, JobFilter, NackOptions, Push, Queue, Rate, Settings, State,
 };
 use super::model::{Model, ModelJob};
 use super::{Pair, assert_sums, decoded, encoded, rebuilt};
@@ -33,7 +33,7 @@ enum Op {
     },
     Nack {
         token: usize,
-        nack: Nacked,
+        fate: Nacked,
         is_free: bool,
         error: &'static str,
         hold: Option<u64>,
@@ -190,7 +190,7 @@ fn op(groups: Groups) -> impl Strategy<Value = Op> {
         8 => (lease(), 0u64..5, words()).prop_map(|(lease, count, worker)| Op::Claim { lease, count, worker }),
         4 => token().prop_map(|token| Op::Ack { token }),
         5 => (token(), nacked, prop::bool::weighted(0.2), words(), hold)
-            .prop_map(|(token, nack, is_free, error, hold)| Op::Nack { token, nack, is_free, error, hold }),
+            .prop_map(|(token, fate, is_free, error, hold)| Op::Nack { token, fate, is_free, error, hold }),
         2 => (token(), lease()).prop_map(|(token, lease)| Op::Extend { token, lease }),
         2 => (token(), words()).prop_map(|(token, text)| Op::Progress { token, text }),
         2 => id().prop_map(|id| Op::Cancel { id }),
@@ -330,18 +330,18 @@ impl Run {
                 let reply = model.ack(now, id.as_bytes(), token);
                 assert_eq!(pair.ack(now, &id, token), reply);
             }
-            Op::Nack { token, nack, is_free, error, hold } => {
+            Op::Nack { token, fate, is_free, error, hold } => {
                 let (id, token) = held(token);
-                let nack = match *nack {
-                    Nacked::Default => Nack::Default,
-                    Nacked::Delay(delay) => Nack::At(at(now, delay)),
-                    Nacked::Dead => Nack::Dead,
+                let fate = match *fate {
+                    Nacked::Default => Fate::Default,
+                    Nacked::Delay(delay) => Fate::At(at(now, delay)),
+                    Nacked::Dead => Fate::Dead,
                 };
                 let options = NackOptions { is_free: *is_free, error: error.as_bytes() };
                 let group = model.group_of(id.as_bytes());
                 assert_eq!(*pair.primary.group_of(id.as_bytes()), *group);
-                let reply = model.nack(now, id.as_bytes(), token, nack, options);
-                assert_eq!(pair.nack_with(now, &id, token, nack, options), reply);
+                let reply = model.nack(now, id.as_bytes(), token, fate, options);
+                assert_eq!(pair.nack_with(now, &id, token, fate, options), reply);
                 if let Some(hold) = hold.filter(|_| reply.is_some()) {
                     model.hold_longer(&group, now + hold);
                     let effect = pair.primary.hold_longer(now, &group, now + hold);
@@ -483,7 +483,7 @@ impl Run {
                 }
             }
         }
-        assert_eq!(stats.oldest_ready, model.waits(now));
+        assert_eq!(stats.oldest_ready, model.waits_from(now));
         assert_eq!(
             stats.totals,
             Counters { expired_leases: model.expired(now), missed: model.missed(now), ..model.counters }
@@ -498,7 +498,7 @@ impl Run {
         largest.sort_by_key(|(name, [ready, ..], _)| (std::cmp::Reverse(*ready), *name));
         let found = queue.largest_groups(now, 3).into_iter().map(|g| (g.name, g.ready)).filter(|(_, ready)| *ready > 0);
         assert!(found.eq(largest.into_iter().take(3).map(|&(name, [ready, ..], _)| (name, ready))));
-        let (next, expected) = (queue.next_opening(now), model.next_opening(now));
+        let (next, expected) = (queue.next_claimable(now), model.next_claimable(now));
         if model.has_ttls() {
             // The queue may return a time at which a job will have expired, but never a time that is too late.
             assert_eq!(next == Some(now), expected == Some(now));
@@ -507,8 +507,8 @@ impl Run {
             assert_eq!(next, expected);
         }
         assert_eq!(queue.is_unused(), model.is_unused());
-        for announced in [0, now.saturating_sub(20), now] {
-            assert_eq!(queue.next_upkeep(now, announced), model.next_upkeep(now, announced));
+        for announced_until in [0, now.saturating_sub(20), now] {
+            assert_eq!(queue.next_upkeep(now, announced_until), model.next_upkeep(now, announced_until));
         }
         for now in [now, now + 100_000] {
             let mut clean = self.pair.primary.clone();
@@ -527,7 +527,7 @@ impl Run {
     }
 }
 
-fn same(queue: &Queue, job: Record<'_>, expected: &ModelJob, now: u64) {
+fn same(queue: &Queue, job: JobData<'_>, expected: &ModelJob, now: u64) {
     assert_eq!(job.id, expected.id);
     assert_eq!(job.payload, expected.payload);
     assert_eq!(job.state, expected.state(now));
@@ -543,7 +543,7 @@ fn same(queue: &Queue, job: Record<'_>, expected: &ModelJob, now: u64) {
     assert_eq!(job.group, expected.group);
     assert_eq!((job.extras.progress, job.extras.progressed), (&*expected.progress, expected.progressed));
     let waiting = expected.next.as_ref().or(expected.declared.as_ref().map(|(declared, _)| declared));
-    assert_eq!(queue.again(job.id), waiting.map(|next| next.payload.as_slice()));
+    assert_eq!(queue.payload_behind(job.id), waiting.map(|next| next.payload.as_slice()));
     assert_eq!(job.ttl.map(|it| it.ttl), expected.ttl.map(|(ttl, _)| ttl));
     let expires = job.ttl.map(|it| it.expires).filter(|&expires| expires != 0);
     assert_eq!(expires, expected.expires(now).filter(|_| job.state != State::Dead));
@@ -580,7 +580,7 @@ proptest! {
         first in settings(Groups::Some),
         mut history in prop::collection::vec((tick(), op(Groups::Some)), 1..40),
     ) {
-        // Removes all TTLs. With TTLs, a job may have expired at the time of `next_opening`.
+        // Removes all TTLs. With TTLs, a job may have expired at the time of `next_claimable`.
         for (_, op) in &mut history {
             if let Op::Push { ttl, .. } = op {
                 *ttl = None;
@@ -589,6 +589,6 @@ proptest! {
         let (run, now) = Run::through(first, &history, |_, _| ());
         let queue = &run.pair.primary;
         let first = (now..now + 700).find(|&t| queue.claimable(t) > 0);
-        prop_assert_eq!(queue.next_opening(now), first);
+        prop_assert_eq!(queue.next_claimable(now), first);
     }
 }

@@ -2,8 +2,8 @@
 
 use super::super::manage::MAX_CONFIG_UPDATES;
 use super::super::query::STEPS;
-use super::super::view::MOST_PASSED;
-use super::super::{AfterError, Change, Effect, JobFilter, Nack, NackOptions, Push, Queue, Rate, Settings, State};
+use super::super::view::MAX_PASSED;
+use super::super::{AfterError, Change, Effect, Fate, JobFilter, NackOptions, Push, Queue, Rate, Settings, State};
 use super::{Pair, decoded, encoded};
 use crate::base::chunks::CHUNK;
 use crate::server::counting;
@@ -90,7 +90,7 @@ fn no_page_of_ready_jobs_walks_through_those_before_it() {
             assert!(STEPS.get() < JOBS / 2, "{} steps", STEPS.get());
             match page {
                 Ok(page) => assert_eq!(page, all[at + 1..all.len().min(at + 11)]),
-                Err(error) => assert!(error == AfterError::TooFar && at >= MOST_PASSED, "{error:?} at {at}"),
+                Err(error) => assert!(error == AfterError::TooFar && at >= MAX_PASSED, "{error:?} at {at}"),
             }
         }
         assert_eq!(queue.peek_after(2000, State::Ready.into(), b"none").err(), Some(AfterError::NotInState));
@@ -114,7 +114,7 @@ fn nothing_that_is_done_for_one_group_walks_through_the_jobs_of_others() {
         let got: Vec<_> =
             queue.claim(10_000, 50, 60, b"", |_| ()).iter().map(|job| (job.id.to_vec(), job.token)).collect();
         for (id, token) in got.iter().filter(|_| take == 0) {
-            assert!(queue.nack(10, id, *token, Nack::Dead, NackOptions::default()).is_some());
+            assert!(queue.nack(10, id, *token, Fate::Dead, NackOptions::default()).is_some());
         }
     }
     for state in State::ALL {
@@ -240,9 +240,9 @@ fn every_kind_of_job_is_counted_as_it_is() {
             for _ in 0..if is_returned { JOBS } else { 0 } {
                 let claims = queue.claim(2000, 1000, 1, b"worker", |_| ());
                 let (id, token) = (claims[0].id.to_vec(), claims[0].token);
-                let nack = if is_bury { Nack::Dead } else { Nack::At(5000) };
+                let fate = if is_bury { Fate::Dead } else { Fate::At(5000) };
                 let options = NackOptions { error: &error, ..NackOptions::default() };
-                assert!(queue.nack(2, &id, token, nack, options).is_some());
+                assert!(queue.nack(2, &id, token, fate, options).is_some());
             }
             queue
         });

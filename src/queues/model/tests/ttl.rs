@@ -2,7 +2,7 @@
 
 use super::super::job::Rare;
 use super::super::query::STEPS;
-use super::super::{ALLOCATION, Change, JobChange, Nack, Push, Queue, State};
+use super::super::{ALLOCATION, Change, Fate, JobChange, Push, Queue, State};
 use super::{Pair, assert_sums};
 
 fn with_ttl(pair: &mut Pair, now: u64, id: &str, due: u64, ttl: u64) {
@@ -71,7 +71,7 @@ fn a_job_whose_lease_expires_after_its_ttl_is_not_tried_again() {
     with_ttl(&mut pair, 0, "b", 0, 10);
     let token = pair.take(5, 50, "a");
     pair.take(5, 60, "b");
-    assert_eq!(pair.nack(20, "a", token, Nack::At(30)), Some(Some(30)), "returned, and expired");
+    assert_eq!(pair.nack(20, "a", token, Fate::At(30)), Some(Some(30)), "returned, and expired");
     assert_eq!(pair.primary.next_upkeep(20, 0), Some(10));
     assert_eq!(upkeep(&mut pair, 20), ["a"]);
     assert_eq!(pair.primary.next_upkeep(20, 20), Some(60), "when the lease expires, not when BACKOFF ends");
@@ -101,7 +101,7 @@ fn reschedule_counts_the_ttl_from_the_new_due_time_and_a_retry_does_not() {
     assert!(pair.reschedule(3, "a", Some(100), None));
     assert_eq!(expires(&pair, 3), Some(110));
     let token = pair.take(100, 105, "a");
-    pair.nack(101, "a", token, Nack::At(200));
+    pair.nack(101, "a", token, Fate::At(200));
     assert_eq!(expires(&pair, 101), Some(110));
 }
 
@@ -142,8 +142,8 @@ fn an_expired_head_holds_its_ordered_group_no_longer() {
         pair.job_with(0, id, 0, |p| (p.group, p.ttl) = (b"g", ttl));
     }
     let token = pair.take(5, 40, "a");
-    pair.nack(6, "a", token, Nack::At(1000));
-    assert_eq!((pair.claim(49, 60, 1), pair.primary.next_opening(49)), (vec![], Some(50)));
+    pair.nack(6, "a", token, Fate::At(1000));
+    assert_eq!((pair.claim(49, 60, 1), pair.primary.next_claimable(49)), (vec![], Some(50)));
     pair.take(50, 60, "b");
     assert_eq!(upkeep(&mut pair, 50), ["a"], "although it was still there");
 }
@@ -171,11 +171,11 @@ fn a_claim_passes_over_any_number_of_expired_jobs_and_groups() {
             push(20, b"bloom", b"bloom", 20, 0, None);
             pair.replica = replica;
             STEPS.set(0);
-            assert_eq!(pair.primary.next_opening(20), Some(20));
+            assert_eq!(pair.primary.next_claimable(20), Some(20));
             let ids = [(); 3].map(|()| pair.claim(20, 100, 1).pop().map(|job| String::from_utf8(job.id).unwrap()));
             assert_eq!(ids, [Some("live".into()), Some("bloom".into()), None], "{groups} {is_delayed} {priorities}");
             assert!(STEPS.get() < 2000, "{groups} {is_delayed} {priorities}: {}", STEPS.get());
-            assert_eq!(pair.primary.next_opening(20), Some(100));
+            assert_eq!(pair.primary.next_claimable(20), Some(100));
             assert_eq!(expired(&pair, 20), 0, "the upkeep drops them");
         }
     }
@@ -187,8 +187,8 @@ fn a_job_has_not_expired_after_a_step_back_of_the_clock() {
     for group in ["", "g"] {
         let mut pair = Pair::new();
         pair.job_with(0, "a", 0, |p| (p.group, p.ttl) = (group.as_bytes(), Some(10)));
-        assert_eq!((pair.claim(10, 20, 1), pair.primary.next_opening(10)), (vec![], None));
-        assert_eq!(pair.primary.next_opening(9), Some(9));
+        assert_eq!((pair.claim(10, 20, 1), pair.primary.next_claimable(10)), (vec![], None));
+        assert_eq!(pair.primary.next_claimable(9), Some(9));
         pair.take(9, 20, "a");
     }
 }
@@ -198,7 +198,7 @@ fn nothing_is_dropped_by_a_claim_that_may_take_nothing() {
     let mut pair = Pair::configured(|s| s.paused = true);
     with_ttl(&mut pair, 0, "a", 0, 10);
     assert_eq!((pair.claim(50, 60, 1), expired(&pair, 50)), (vec![], 0));
-    assert_eq!(pair.primary.next_opening(50), None);
+    assert_eq!(pair.primary.next_claimable(50), None);
     assert_eq!(upkeep(&mut pair, 50), ["a"], "the upkeep does it");
 }
 

@@ -7,11 +7,11 @@
 
 mod by_hand;
 
-use super::{HORIZON, STEP, Turn, WAKE_TIMEOUT, Waiting};
+use super::{CLOCK_STEP, HORIZON, Turn, WAKE_TIMEOUT, Waiting};
 use crate::base::alarm::Alarm;
 use crate::base::time::Millis;
 use crate::base::{histories, number};
-use crate::queues::model::{Nack, NackOptions, Push, Queue, Rate};
+use crate::queues::model::{Fate, NackOptions, Push, Queue, Rate};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -22,12 +22,12 @@ const DAY: Millis = 86_400_000;
 
 /// The maximum time, by the monotonic clock, that a client waits for a job that it could claim, while the server serves
 /// all woken clients. It is the sum of three delays. The client's key is checked again after `WAKE_TIMEOUT`. A small
-/// step back of the wall clock adds up to `STEP`. Waiting for the next tick adds up to 1100 ms.
+/// step back of the wall clock adds up to `CLOCK_STEP`. Waiting for the next tick adds up to 1100 ms.
 ///
 /// If the server fails to serve a woken client, the next check of this client's key may be `WAKE_TIMEOUT` away. Later
 /// clients of the key wait behind this client, and with them clients of their other keys. So all three delays may begin
 /// again at each such failure, for every client.
-const PATIENCE: Millis = WAKE_TIMEOUT + STEP + 1100;
+const PATIENCE: Millis = WAKE_TIMEOUT + CLOCK_STEP + 1100;
 /// After a disturbance, such as a step of the clock, timers can be inexact for this long.
 const CALM: Millis = 5000;
 /// The maximum time that a client waits for a job that it could claim, if no disturbance occurs during the wait or in
@@ -136,7 +136,7 @@ impl World {
     /// Does the same as `OpenQueue::commit`.
     fn changed(&mut self, key: Key) {
         let now = self.wall;
-        let next = self.queues.get(&key).and_then(|queue| queue.next_opening(now));
+        let next = self.queues.get(&key).and_then(|queue| queue.next_claimable(now));
         let whom = self.waiting.checked(&key, now, next, true);
         self.wake(whom, key);
         let alarm = self.waiting.alarm(now);
@@ -152,12 +152,12 @@ impl World {
             if queue.needs_settling(now) {
                 if allowed {
                     queue.claim(now * 1000, now, 0, b"", |_| ());
-                    next = queue.next_opening(now);
+                    next = queue.next_claimable(now);
                 } else {
                     next = Some(now);
                 }
             } else {
-                next = queue.next_opening(now);
+                next = queue.next_claimable(now);
             }
         }
         let whom = self.waiting.checked(&key, now, next, allowed);
@@ -205,7 +205,7 @@ impl World {
                 }
             }
             assert!(self.claim(key, client.count), "a client was served with nothing");
-            let next = self.queues[&key].next_opening(now);
+            let next = self.queues[&key].next_claimable(now);
             let whom = self.waiting.checked(&key, now, next, true);
             self.wake(whom, key);
             self.served += 1;
@@ -223,7 +223,7 @@ impl World {
             if turn == Turn::Check {
                 self.checks += 1;
                 let allowed = self.allowed(*key);
-                let next = self.queues.get(key).and_then(|queue| queue.next_opening(now));
+                let next = self.queues.get(key).and_then(|queue| queue.next_claimable(now));
                 match self.waiting.checked(key, now, next, allowed) {
                     Some(first) if first == id => return Some(*key),
                     other => self.wake(other, *key),
@@ -268,7 +268,7 @@ impl World {
         for &key in &keys {
             let Some(queue) = self.queues.get(&key) else { continue };
             if self.waiting.is_waited_for(&key) {
-                if queue.next_opening(now) == Some(now) {
+                if queue.next_claimable(now) == Some(now) {
                     break;
                 }
             } else if self.claim(key, count) {
@@ -415,7 +415,7 @@ impl World {
         }
         let soon = |key: &Key| {
             self.queues.get(key).is_some_and(|queue| {
-                queue.needs_settling(now) || queue.next_opening(now).is_some_and(|next| next <= now + PATIENCE)
+                queue.needs_settling(now) || queue.next_claimable(now).is_some_and(|next| next <= now + PATIENCE)
             })
         };
         if self.mono < self.disturbed + CALM || self.clients.values().any(|client| client.keys.iter().any(soon)) {
@@ -566,7 +566,7 @@ impl World {
         let Some(queue) = self.queues.get_mut(&claim.key) else { return };
         match kind {
             0 | 1 => drop(queue.ack(now, &claim.id, claim.token)),
-            2 => drop(queue.nack(now, &claim.id, claim.token, Nack::At(now + 700), NackOptions::default())),
+            2 => drop(queue.nack(now, &claim.id, claim.token, Fate::At(now + 700), NackOptions::default())),
             _ => drop(queue.extend(now, &claim.id, claim.token, now + 900)),
         }
         self.changed(claim.key);

@@ -1,4 +1,4 @@
-//! The public form of a job, the [`Record`], and its parts. A [`NewJob`] has the arguments of a push.
+//! The data of a job as replies, the stored form and effects have them: [`JobData`] and its parts, and [`NewJob`].
 
 use super::field::Field;
 use super::ids::AutoId;
@@ -86,7 +86,7 @@ impl Extras<'_> {
 /// All data of a job. The stored form and AOF files contain the data after the job's latest change. GET and PEEK show
 /// the data at the current time. They show, for example, that a lease has expired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Record<'a> {
+pub struct JobData<'a> {
     pub id: &'a [u8],
     /// Empty if the job has no group.
     pub group: &'a [u8],
@@ -113,10 +113,10 @@ pub struct Record<'a> {
     pub extras: Extras<'a>,
 }
 
-impl<'a> Record<'a> {
-    /// The optional numbers. Each is stored only if it differs from the number in [`Record::bare`].
+impl<'a> JobData<'a> {
+    /// The optional numbers. Each is stored only if it differs from the number in [`JobData::bare`].
     #[rustfmt::skip]
-    pub const FIELDS: [Field<Record<'a>>; 11] = [
+    pub const FIELDS: [Field<JobData<'a>>; 11] = [
         Field::plain("token", u64::MAX, |job| job.token, |job, n| job.token = n),
         Field::plain("attempts", u32::MAX as u64, |job| job.attempts.into(), |job, n| job.attempts = n as u32),
         Field::plain("max_attempts", u32::MAX as u64, |job| job.max_attempts.into(), |job, n| job.max_attempts = n as u32),
@@ -130,8 +130,8 @@ impl<'a> Record<'a> {
         Field::plain("expires", u64::MAX, |job| job.ttl.map_or(0, |it| it.expires), |job, n| job.ttl.get_or_insert_default().expires = n),
     ];
 
-    pub fn new(id: &'a [u8], payload: &'a [u8], state: State, time: Millis, priority: i32, seq: u64) -> Record<'a> {
-        Record {
+    pub fn new(id: &'a [u8], payload: &'a [u8], state: State, time: Millis, priority: i32, seq: u64) -> JobData<'a> {
+        JobData {
             id,
             group: b"",
             payload,
@@ -150,20 +150,22 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Returns a record of the job in which all optional parts have their defaults. If the ID has the form of a
+    /// Returns the data of the job in which all optional parts have their defaults. If the ID has the form of a
     /// generated ID, the default of `created` is the time in the ID. Otherwise, the default is the due time for a
     /// waiting job, and 0 for other jobs.
-    pub fn bare(&self) -> Record<'a> {
-        let Record { id, payload, state, time, priority, seq, .. } = *self;
+    pub fn bare(&self) -> JobData<'a> {
+        let JobData { id, payload, state, time, priority, seq, .. } = *self;
         let created = match (AutoId::parse(id), state) {
             (Some(auto), _) => auto.ms,
             (None, State::Ready | State::Delayed) => time,
             (None, _) => 0,
         };
-        Record { created, ..Record::new(id, payload, state, time, priority, seq) }
+        JobData { created, ..JobData::new(id, payload, state, time, priority, seq) }
     }
 }
 
+/// A job that a push adds. Unlike the arguments of the push ([`Push`](super::Push)), it does not depend on settings, so
+/// effects contain it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewJob<'a> {
     pub id: &'a [u8],
@@ -187,15 +189,15 @@ impl NewJob<'_> {
     }
 
     /// Returns the job that a push at `at` adds. `seq` is its push number.
-    pub(super) fn record(&self, at: Millis, seq: u64) -> Record<'_> {
+    pub(super) fn job_data(&self, at: Millis, seq: u64) -> JobData<'_> {
         let NewJob { id, payload, group, due, priority, max_attempts, every, ttl } = *self;
-        Record {
+        JobData {
             group,
             max_attempts,
             recurrence: every.map(|period| Recurrence { period, anchor: due }),
             created: at,
             ttl: ttl.map(|ttl| Ttl::from(due, ttl)),
-            ..Record::new(id, payload, State::Ready, due, priority, seq)
+            ..JobData::new(id, payload, State::Ready, due, priority, seq)
         }
     }
 }
