@@ -5,7 +5,7 @@
 
 use super::{AT_ONCE, Tracking};
 use crate::base::db_key::DbKey;
-use crate::base::time::{Millis, NEVER};
+use crate::base::time::Millis;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
@@ -166,9 +166,10 @@ impl Tracking {
     /// The key was removed or replaced. Returns what was known about it.
     pub fn gone(&mut self, database: i32, key: &[u8]) -> Moved {
         let Some(database) = self.databases.get_mut(&database) else { return Moved::default() };
-        // A set whose check is postponed is never due. Under a new name, it must be checked.
+        // If the set's check is postponed, its earliest due time is recorded under the old name. Since then, a command
+        // may have made the set due again, but later. So under a new name, the set must be checked.
         let is_postponed = !database.postponed.is_empty();
-        let due = database.forget(key).map(|due| if due == NEVER && is_postponed { AT_ONCE } else { due });
+        let due = database.forget(key).map(|due| if is_postponed { AT_ONCE } else { due });
         Moved { due, pending: database.pending.remove(key) }
     }
 }

@@ -189,6 +189,22 @@ fn a_postponed_set_is_found_in_whatever_database_it_is_by_then() {
 }
 
 #[test]
+fn a_postponed_set_that_is_renamed_is_due_at_once_even_if_a_command_has_given_it_a_due_time_since() {
+    for change in [None, Some(NOW + 9000)] {
+        let mut tracking = with(NOW);
+        let key = tracking.next_visit(NOW).unwrap();
+        tracking.visited(&key, Outcome::Unknown, NOW);
+        // The set still has its expired members, and the command adds one that expires later.
+        if change.is_some() {
+            assert!(tracking.database(0).change(b"k", change, false));
+        }
+        tracking.begin_move(0, b"k");
+        assert!(tracking.end_move(1, b"new"));
+        assert_eq!(tracking.next_visit(NOW + 1), Some(DbKey::new(1, b"new")), "{change:?}");
+    }
+}
+
+#[test]
 fn however_many_are_unknown_they_are_asked_a_thousand_times_a_second() {
     const MANY: u32 = 5000;
     let mut tracking = Tracking::default();
