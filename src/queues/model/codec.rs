@@ -137,6 +137,7 @@ impl Queue {
     /// Adds a stored job. If the job is invalid or the queue has its ID already, returns false and adds nothing. The
     /// caller must check the range of `seq` and `token`.
     pub(super) fn restore(&mut self, data: &JobData<'_>) -> bool {
+        let found = self.find(data.id);
         let possible = data.time <= MAX_TIME
             && data.recurrence.is_none_or(|r| (1..=MAX_TIME).contains(&r.period) && r.anchor <= MAX_TIME)
             && data.created <= MAX_TIME
@@ -144,7 +145,7 @@ impl Queue {
             && data.backoff.is_none_or(|backoff| backoff <= MAX_TIME)
             && data.extras.possible()
             && self.has_room()
-            && self.slot_of(data.id).is_none();
+            && found.slot.is_none();
         let mut job = Job::of(data);
         if data.backoff.is_none() && data.state == State::Claimed && !job.exhausted() {
             job.set_backoff(self.settings.jittered_backoff(job.attempts, job.token));
@@ -159,7 +160,7 @@ impl Queue {
         let may_wait = data.state == State::Claimed && !job.exhausted();
         let possible = possible && counts && (may_wait || job.backoff() == 0);
         if possible {
-            self.insert(job, data.group, tree, data.extras);
+            self.insert(job, found.hash, data.group, tree, data.extras);
         }
         possible
     }

@@ -12,6 +12,7 @@ use super::effect::{Change, Effect};
 use super::followers::{Kind, PushBehind};
 use super::job_data::{NewJob, Recurrence, Ttl};
 use super::node::{State, TreeId};
+use super::place::Found;
 use super::{Full, MAX_NOW, Millis, Push, Queue};
 
 impl PushBehind {
@@ -51,12 +52,12 @@ impl Queue {
     pub fn declare<'a>(&mut self, now: Millis, push: &Push<'a>, is_timed: bool) -> Result<Option<Effect<'a>>, Full> {
         let at = now.min(MAX_NOW);
         let job = self.new_job(push);
-        let same = self.slot_of(job.id);
-        let grows = same.is_none_or(|slot| self.state_of(slot, at) == State::Dead && !self.has_follower(slot));
+        let same = self.find(job.id);
+        let grows = same.slot.is_none_or(|slot| self.state_of(slot, at) == State::Dead && !self.has_follower(slot));
         if !self.has_push_numbers() || grows && (self.room(at) == 0 || !self.has_room()) {
             return Err(Full);
         }
-        if same.is_some_and(|slot| self.is_declared(slot, at, &job, is_timed)) {
+        if same.slot.is_some_and(|slot| self.is_declared(slot, at, &job, is_timed)) {
             return Ok(None);
         }
         self.add_declared(at, &job, is_timed, same);
@@ -92,9 +93,9 @@ impl Queue {
         are_alike(&present, new)
     }
 
-    /// Carries out a push with DECLARE. `same` is the slot of the job with this ID.
-    pub(super) fn add_declared(&mut self, at: Millis, new: &NewJob<'_>, is_timed: bool, same: Option<u32>) {
-        match same.map(|slot| (slot, self.state_of(slot, at))) {
+    /// Carries out a push with DECLARE. `same` is the job with this ID, if there is one.
+    pub(super) fn add_declared(&mut self, at: Millis, new: &NewJob<'_>, is_timed: bool, same: Found) {
+        match same.slot.map(|slot| (slot, self.state_of(slot, at))) {
             Some((slot, State::Claimed)) => self.declare_behind(slot, new, is_timed),
             Some((slot, State::Ready | State::Delayed)) => self.redeclare(slot, at, new, is_timed),
             _ => self.add_job(at, new, None, false, same),

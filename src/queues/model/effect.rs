@@ -168,14 +168,14 @@ impl Queue {
                     && !(generated && again)
                     && self.has_room();
                 if fits {
-                    self.add_job(at, &job, auto, again, self.slot_of(job.id));
+                    self.add_job(at, &job, auto, again, self.find(job.id));
                 }
                 return fits;
             }
             Change::Declare { job, is_timed } => {
                 let fits = job.possible() && job.every.is_some() && self.has_room();
                 if fits {
-                    self.add_declared(at, &job, is_timed, self.slot_of(job.id));
+                    self.add_declared(at, &job, is_timed, self.find(job.id));
                 }
                 return fits;
             }

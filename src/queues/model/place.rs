@@ -14,26 +14,42 @@ use crate::base::index::Index;
 /// search reads all jobs. Many applications have a queue for each user, with few jobs.
 const FEW: u32 = 8;
 
+/// The result of a search for an ID.
+#[derive(Clone, Copy)]
+pub(super) struct Found {
+    /// The slot of the job with this ID, if there is one.
+    pub slot: Option<u32>,
+    /// The hash of the ID, if the search has computed it.
+    pub hash: Option<u32>,
+}
+
 impl Queue {
-    pub(super) fn slot_of(&self, id: &[u8]) -> Option<u32> {
+    pub(super) fn find(&self, id: &[u8]) -> Found {
+        let is = |slot| self.jobs[slot].id() == id;
         if self.index.is_empty() {
-            return (0..self.len() as u32).find(|&slot| self.jobs[slot].id() == id);
+            return Found { slot: (0..self.len() as u32).find(|&slot| is(slot)), hash: None };
         }
-        self.index.find(Index::hash(id), |slot| self.jobs[slot].id() == id)
+        let hash = Index::hash(id);
+        Found { slot: self.index.find(hash, is), hash: Some(hash) }
+    }
+
+    pub(super) fn slot_of(&self, id: &[u8]) -> Option<u32> {
+        self.find(id).slot
     }
 
     fn hash_of(&self, slot: u32) -> u32 {
         Index::hash(self.jobs[slot].id())
     }
 
-    /// Adds a job. Its ID and its push number must be new.
-    pub(super) fn insert(&mut self, job: Job, group: &[u8], tree: TreeId, extras: Extras<'_>) {
+    /// Adds a job. Its ID and its push number must be new. `hash` is the hash of the ID, if it is known.
+    pub(super) fn insert(&mut self, job: Job, hash: Option<u32>, group: &[u8], tree: TreeId, extras: Extras<'_>) {
         self.owned_bytes += job.owned_bytes();
         let time = job.node.time;
         let slot = self.jobs.push(job);
-        if !self.index.is_empty() || slot >= FEW {
-            let first = if self.index.is_empty() { 0 } else { slot };
-            (first..=slot).for_each(|slot| self.index.insert(self.hash_of(slot), slot));
+        if !self.index.is_empty() {
+            self.index.insert(hash.unwrap_or_else(|| self.hash_of(slot)), slot);
+        } else if slot >= FEW {
+            (0..=slot).for_each(|slot| self.index.insert(self.hash_of(slot), slot));
         }
         self.join_group(slot, group);
         // The times of an ORDERED group, which `link` updates, depend on the extras.

@@ -46,11 +46,12 @@ impl Queue {
     /// dead letter increases the number.
     pub fn push<'a>(&'a mut self, now: Millis, push: &Push<'a>) -> Result<Option<Effect<'a>>, Full> {
         let now = now.min(MAX_NOW);
-        let same = push.id.and_then(|id| self.slot_of(id));
-        if same.is_some() && !push.replace && !push.again {
+        let same = push.id.map(|id| self.find(id));
+        let old = same.and_then(|same| same.slot);
+        if old.is_some() && !push.replace && !push.again {
             return Ok(None);
         }
-        let grows = same.is_none_or(|slot| match self.state_of(slot, now) {
+        let grows = old.is_none_or(|slot| match self.state_of(slot, now) {
             State::Ready | State::Delayed => false,
             State::Claimed => push.again && !self.has_push_behind(slot),
             State::Dead => !self.has_follower(slot),
@@ -61,21 +62,23 @@ impl Queue {
         let new = self.new_job(push);
         let change =
             |job, generated, again| Ok(Some(Effect { at: now, change: Change::Push { job, generated, again } }));
-        if push.id.is_some() {
+        if let Some(same) = same {
             self.add_job(now, &new, None, push.again, same);
             return change(new, false, push.again);
         }
         // The queue skips generated IDs that a client has used for a job.
         let mut auto = self.last_id.next(now);
-        let mut id = auto.text();
-        while self.slot_of(&id).is_some() {
-            auto = auto.next(now);
-            id = auto.text();
-        }
+        let (id, unused) = loop {
+            let id = auto.text();
+            match self.find(&id) {
+                unused if unused.slot.is_none() => break (id, unused),
+                _ => auto = auto.next(now),
+            }
+        };
         if !auto.possible() {
             return Err(Full);
         }
-        self.add_job(now, &NewJob { id: &id, ..new }, Some(auto), false, None);
+        self.add_job(now, &NewJob { id: &id, ..new }, Some(auto), false, unused);
         let added = &self.jobs[self.len() as u32 - 1];
         change(NewJob { id: added.id(), ..new }, true, false)
     }

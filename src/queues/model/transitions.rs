@@ -15,6 +15,7 @@ use super::ids::AutoId;
 use super::job::{Attempt, Job};
 use super::job_data::{Extras, MAX_ERROR, MAX_PROGRESS, MAX_WORKER, NewJob, Recurrence, Ttl};
 use super::node::{State, TreeId};
+use super::place::Found;
 use super::{MAX_COUNT, MAX_TIME, Millis, Queue};
 
 /// Adds one, up to [`MAX_COUNT`]. A queue with a larger counter could not be loaded.
@@ -23,21 +24,14 @@ fn increment(counter: &mut u64) {
 }
 
 impl Queue {
-    /// Carries out a push. `auto` is the new job's ID if the queue generated it. `same` is the slot of an old job with
-    /// this ID. Without `again`, the new job replaces the old job. With `again`, the state of the old job decides:
+    /// Carries out a push. `auto` is the new job's ID if the queue generated it. `same` is the old job with this ID, if
+    /// there is one. Without `again`, the new job replaces the old job. With `again`, the state of the old job decides:
     ///
     /// - Ready or delayed: the old job gets the payload and the TTL of the push.
     /// - Claimed: the push waits until the claim ends.
     /// - Dead: the new job replaces the old job.
-    pub(super) fn add_job(
-        &mut self,
-        at: Millis,
-        new: &NewJob<'_>,
-        auto: Option<AutoId>,
-        again: bool,
-        same: Option<u32>,
-    ) {
-        match same.filter(|_| again).map(|slot| (slot, self.state_of(slot, at))) {
+    pub(super) fn add_job(&mut self, at: Millis, new: &NewJob<'_>, auto: Option<AutoId>, again: bool, same: Found) {
+        match same.slot.filter(|_| again).map(|slot| (slot, self.state_of(slot, at))) {
             Some((slot, State::Claimed)) => {
                 if self.has_push_behind(slot) {
                     self.count_replaced_push();
@@ -50,7 +44,7 @@ impl Queue {
             }
             _ => {}
         }
-        if let Some(old) = same {
+        if let Some(old) = same.slot {
             increment(&mut self.rare_counters.replaced);
             self.count_revoked(old, at);
         }
@@ -60,13 +54,13 @@ impl Queue {
         self.replace_job(at, new, same);
     }
 
-    /// Adds a job. If `old` is a slot, first removes the job in this slot.
-    fn replace_job(&mut self, at: Millis, new: &NewJob<'_>, old: Option<u32>) {
+    /// Adds a job. If `same` has a slot, first removes the job in this slot.
+    fn replace_job(&mut self, at: Millis, new: &NewJob<'_>, same: Found) {
         self.clear_unit_logs(CLEARED_PER_JOB, at);
         // The removal of the only job in a group ends the group's hold. So this function restores the hold of the new
         // job's group.
-        let held_until = old.and_then(|_| self.held_until(new.group));
-        if let Some(old) = old {
+        let held_until = same.slot.and_then(|_| self.held_until(new.group));
+        if let Some(old) = same.slot {
             self.count_expired_lease(old, at);
             self.remove(old);
         }
@@ -75,7 +69,7 @@ impl Queue {
         increment(&mut self.pushed);
         let tree = job.due_tree(job.node.time, at);
         self.update_idle_rate(new.group, at);
-        self.insert(job, new.group, tree, Extras::default());
+        self.insert(job, same.hash, new.group, tree, Extras::default());
         if let Some(until) = held_until {
             self.hold_group(new.group, until);
         }
@@ -308,7 +302,7 @@ impl Queue {
         let id: Box<[u8]> = self.jobs[slot].id().into();
         let mut new = follower.job(&id);
         new.due = next.unwrap_or(new.due).max(at);
-        self.replace_job(at, &new, Some(slot));
+        self.replace_job(at, &new, Found { slot: Some(slot), hash: None });
     }
 
     /// Changes a waiting job, and sets its due time to `due`. If `due` is `None`, the job keeps its due time. Passes
