@@ -1,5 +1,5 @@
-//! The cursor over a command's arguments, and the parsers that more than one family uses. A family's own parsers are in
-//! its `commands/mod.rs`.
+//! The cursor over a command's arguments, and the parsers that several of the command families (sets, limits, queues,
+//! boards) use. A family's own parsers are in its `commands/mod.rs`.
 
 use crate::base::time::{self, Millis, Unit, digits};
 use crate::error::Error;
@@ -20,7 +20,7 @@ pub fn after(now: Millis, duration: Millis) -> Result<Millis, Error> {
     time::after(now, duration).ok_or(Error::TooFar)
 }
 
-/// An argument in upper case. Empty if the argument is longer than every known keyword.
+/// An argument in upper case, to be compared with keywords. Empty if the argument is longer than every keyword.
 #[derive(PartialEq, Eq)]
 pub struct Keyword {
     bytes: [u8; Keyword::MAX_LEN],
@@ -30,7 +30,8 @@ pub struct Keyword {
 impl Keyword {
     const MAX_LEN: usize = 16;
 
-    /// Returns `None` unless the argument begins with a letter. So numbers, durations and times are no keywords.
+    /// Returns the argument in upper case. Returns `None` if it does not begin with a letter: numbers, durations and
+    /// times are not keywords.
     fn of(argument: Str<'_>) -> Option<Keyword> {
         let text = argument.bytes();
         if !text.first()?.is_ascii_alphabetic() {
@@ -59,8 +60,9 @@ impl<'a> Args<'a> {
         Ok(first)
     }
 
-    /// Parses `numkeys key [key ...]` and returns the keys. Returns an error unless at least `behind` arguments per
-    /// key, and `then` more, follow the keys. The error texts are those of ZMPOP and EVAL.
+    /// Parses `numkeys key [key ...]` and returns the keys. The command must have at least `behind` more arguments for
+    /// each key, plus `then` more. Otherwise, this function returns an error. The error texts are those of ZMPOP and
+    /// EVAL.
     pub fn keys(&mut self, behind: usize, then: usize) -> Result<&'a [Str<'a>], Error> {
         let numkeys = integer(self.string()?.bytes()).filter(|&numkeys| numkeys > 0).ok_or(Error::NumKeys)?;
         let most = self.rest.len().saturating_sub(then) / (1 + behind);
@@ -87,21 +89,21 @@ impl<'a> Args<'a> {
         if self.is_empty() { Ok(()) } else { Err(Error::Syntax) }
     }
 
-    /// Returns the next argument if it is a keyword, otherwise `None`. Use this function for options before a number, a
-    /// duration or a time.
+    /// Returns the next argument if it begins with a letter, as every keyword does. Otherwise, returns `None` and takes
+    /// no argument. For options that precede a number, a duration or a time.
     pub fn leading_keyword(&mut self) -> Option<Keyword> {
         let keyword = Keyword::of(*self.rest.first()?)?;
         self.rest = &self.rest[1..];
         Some(keyword)
     }
 
-    /// Whether another argument follows and is not a keyword.
+    /// Whether an argument remains, and the next one is a value, not a keyword.
     pub fn is_at_value(&self) -> bool {
         self.rest.first().is_some_and(|next| Keyword::of(*next).is_none())
     }
 
-    /// Returns the next argument, or `None` if no argument remains. An argument that is no keyword is an error. Use
-    /// this function for options at the end of a command.
+    /// Returns the next argument as a keyword, or `None` if no argument remains. Returns an error if the argument does
+    /// not begin with a letter. For options at the end of a command.
     pub fn trailing_keyword(&mut self) -> Result<Option<Keyword>, Error> {
         match self.leading_keyword() {
             None if !self.is_empty() => Err(Error::Syntax),

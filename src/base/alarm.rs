@@ -1,9 +1,10 @@
-//! The timer requests of a model.
+//! Requests to arm or disarm the server's timer. A model returns them to its caller, because a model does not call the
+//! server.
 
 use super::time::Millis;
 
-/// The maximum delay for which a model arms the timer, in ms. The server's cron runs at least once a second, and finds
-/// what is due later.
+/// The longest delay of a timer, in ms. For work that is due later, no timer is armed yet: the server's cron runs at
+/// least once a second, and arms the timer when the time is near.
 pub const HORIZON: Millis = 1500;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@
 //!
 //! The number of a removed item is used again. In a queue, the item with the highest number gets the free number
 //! ([`Chunks::remove`]), so the memory shrinks with the number of jobs. In a board, the next new item gets the free
-//! number (`board/slab.rs`).
+//! number (`boards/model/slab.rs`).
 
 use crate::base::sparse::Off;
 use std::ops::{Index, IndexMut};
@@ -14,7 +14,7 @@ use std::ops::{Index, IndexMut};
 /// The number of items per chunk, a power of two.
 pub const CHUNK: usize = 128;
 
-/// A number that no item has: `None` in the size of a `u32`.
+/// A number that no item has. It means `None`, but takes 4 bytes, whereas an `Option<u32>` takes 8.
 pub const NIL: u32 = u32::MAX;
 
 pub const MAX_ITEMS: usize = NIL as usize - 1;
@@ -55,7 +55,7 @@ impl<T> Chunks<T> {
         self.chunks.iter().flatten()
     }
 
-    /// Returns the chunks, so that their memory can be moved.
+    /// Returns the chunks. Active defragmentation moves their memory.
     pub fn chunks_mut(&mut self) -> &mut [Vec<T>] {
         &mut self.chunks
     }
@@ -101,7 +101,7 @@ impl<T> Chunks<T> {
         moved.then_some(last)
     }
 
-    /// Frees spare memory, but leaves enough that the next push does not allocate again.
+    /// Frees spare memory. Unless the collection is empty, leaves enough that the next push does not allocate again.
     fn shrink(&mut self) {
         let in_last = self.len % CHUNK;
         let spare = self.chunks.len() * CHUNK - self.len;

@@ -29,7 +29,7 @@ const SHARD: usize = 1024;
 #[cfg(test)]
 const SHARD: usize = 128;
 
-/// The hash of a name in the upper half, the number of the name in the lower half.
+/// A slot of a shard: the 32-bit hash of a name in the upper half, the number of the name in the lower half.
 type Slot = u64;
 const VACANT: Slot = Slot::MAX;
 
@@ -61,8 +61,8 @@ impl Shard {
         ((u64::from(hash_of(slot)) * u64::from(self.homes)) >> 32) as usize
     }
 
-    /// Returns the position of an entry, or the position at which to insert it. Begins at the entry's preferred
-    /// position, and ends at the first slot that is not lower than the entry. A vacant slot is higher than every entry.
+    /// Searches from the entry's home to the first slot that is not lower than the entry, and returns the position of
+    /// this slot. The entry is at this position, or must be inserted there. A vacant slot is higher than every entry.
     fn position(&self, slot: Slot) -> usize {
         let mut at = self.home(slot);
         while self.slots[at] < slot {
@@ -105,7 +105,7 @@ impl Shard {
         self.used -= 1;
     }
 
-    /// Returns the number of slots for this many entries, with room for growth.
+    /// Returns the number of slots for a new shard with this many entries, including room for growth.
     fn room_for(entries: usize) -> usize {
         entries + entries / 4 + 2
     }
@@ -134,7 +134,7 @@ impl Shard {
 
 #[derive(Clone, Debug, Default)]
 pub struct Index {
-    /// Empty while there are no entries.
+    /// Empty if the table has no entries.
     shards: Vec<Shard>,
     len: usize,
 }
@@ -144,7 +144,7 @@ impl Index {
         self.len == 0
     }
 
-    /// Returns the number of steps of [`relocate`](Self::relocate).
+    /// Returns how many steps of [`relocate`](Self::relocate) move the entire table.
     pub fn relocations(&self) -> usize {
         self.shards.len()
     }
@@ -153,14 +153,14 @@ impl Index {
         mover.vec(&mut self.shards[step].slots);
     }
 
-    /// Returns the lower 32 bits of the hash. With the ID, they fill a slot.
+    /// Returns the hash of a name as a slot stores it: the lower 32 bits of the keyed hash.
     pub fn hash(name: &[u8]) -> u32 {
         KEYS.hash_one(name) as u32
     }
 
-    /// Returns the shard of a hash, by linear hashing. With at least `2^k` and fewer than `2^(k+1)` shards, the
-    /// shard's number is the low `k + 1` bits of the hash. If that shard does not exist yet, the number is the low `k`
-    /// bits. At least one shard must exist.
+    /// Returns the number of the shard that stores the entries with this hash (linear hashing). With at least `2^k` and
+    /// fewer than `2^(k+1)` shards, this number is the low `k + 1` bits of the hash. If that shard does not exist yet,
+    /// it is the low `k` bits. At least one shard must exist.
     fn shard(&self, hash: u32) -> usize {
         let hash = hash as usize;
         let round = 1 << self.shards.len().ilog2();
@@ -235,7 +235,8 @@ impl Index {
         self.shards.push(Shard::build(Shard::room_for(leaves.len()), leaves));
     }
 
-    /// Undoes the last split. If there is only one shard, removes it.
+    /// Undoes the last split: moves the entries of the last shard back to the shard from which it was split. If there
+    /// is only one shard, removes it.
     fn merge(&mut self) {
         let Some(gone) = self.shards.pop() else { return };
         let last = self.shards.len();

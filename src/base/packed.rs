@@ -1,4 +1,5 @@
-//! Effects in one argument: what ZQ.APPLY and ZLB.APPLY carry after the key.
+//! The binary form of effects, in one argument of ZQ.APPLY or ZLB.APPLY after the key. An *effect* is the result of a
+//! command. The master sends it to its replicas and to the AOF file instead of the command.
 //!
 //! | | |
 //! |---|---|
@@ -7,13 +8,14 @@
 //! | for each effect | a byte that names the effect, a number (the length of what follows), and the effect's values |
 //!
 //! A number is a varint: LEB128 in as few bytes as possible. A signed number is a zigzag varint. A byte string has its
-//! length before it. The length of an effect shows where the next one begins, so a reader can tell which effect is
-//! too short, too long or unknown.
+//! length before it. The length of an effect shows where the next one begins, so a reader can tell which effect is too
+//! short, too long or unknown.
 
 use crate::base::stream::{DecodeError, Reader, Writer};
 use std::fmt;
 
-/// The first byte of packed effects. The effects of Zeitset 0.3 begin with a letter or a digit instead.
+/// The first byte of packed effects: their format. The effects of Zeitset 0.3 are text instead, and begin with a letter
+/// or a digit.
 const FORMAT: u8 = 1;
 
 pub const MALFORMED: DecodeError = DecodeError::Invalid("malformed number");
@@ -24,7 +26,7 @@ pub const UNKNOWN: DecodeError = DecodeError::Invalid("it is unknown");
 /// The initial capacity of an argument, in bytes.
 const FIRST: usize = 256;
 
-/// Defines the codes of effects, and `name`, which returns the name of a code.
+/// Defines a constant for the code of each effect, and the function `name`, which returns the name of a code.
 macro_rules! codes {
     ($($name:ident = $code:literal,)*) => {
         $(const $name: u8 = $code;)*
@@ -43,7 +45,7 @@ pub(crate) use codes;
 pub struct Packer(Vec<u8>);
 
 impl Packer {
-    /// Begins the argument if it is still empty. The header follows.
+    /// If no bytes have been written yet, writes the format and returns true. The caller must then write the header.
     pub fn begin(&mut self) -> bool {
         let is_empty = self.0.is_empty();
         if is_empty {
@@ -53,7 +55,7 @@ impl Packer {
         is_empty
     }
 
-    /// Returns a packer without a format, for other uses than effects.
+    /// Returns a packer for data that are not effects. Such data have no format byte.
     pub fn with_capacity(bytes: usize) -> Packer {
         Packer(Vec::with_capacity(bytes))
     }
@@ -72,7 +74,7 @@ impl Packer {
         &self.0
     }
 
-    /// Writes an effect. `write` writes all that follows the length.
+    /// Writes the code of an effect, its length, and the values that `write` writes.
     pub fn effect(&mut self, code: u8, write: impl FnOnce(&mut Packer)) {
         self.0.push(code);
         let start = self.0.len();
@@ -116,21 +118,22 @@ impl Writer for Packer {
     }
 }
 
-/// Whether an argument after the key has packed effects. Otherwise, the argument is a word of Zeitset 0.3.
+/// Whether an argument of ZQ.APPLY or ZLB.APPLY has packed effects. Otherwise, the argument belongs to the text form of
+/// Zeitset 0.3.
 pub fn is_packed(argument: &[u8]) -> bool {
     !argument.first().is_some_and(u8::is_ascii_alphanumeric)
 }
 
-/// A reader of bytes that a [`Packer`] has written, or of any other bytes.
+/// A decoder for the bytes of a [`Packer`]. Invalid bytes, for example from a client, cause an error.
 pub struct Unpacker<'a>(&'a [u8]);
 
 impl<'a> Unpacker<'a> {
-    /// Returns a reader of bytes without a format.
+    /// Returns a decoder for data that are not effects. Such data have no format byte.
     pub fn of(bytes: &'a [u8]) -> Unpacker<'a> {
         Unpacker(bytes)
     }
 
-    /// Checks the format of an argument. The reader is then at the header.
+    /// Checks the format of packed effects. Returns a decoder that is at the header.
     pub fn begin(argument: &'a [u8]) -> Result<Unpacker<'a>, DecodeError> {
         let mut unpacker = Unpacker(argument);
         match unpacker.byte()? {
@@ -143,8 +146,8 @@ impl<'a> Unpacker<'a> {
         self.0.is_empty()
     }
 
-    /// Reads the effects up to the end. `read` gets the code of an effect and a reader of the effect's values. `read`
-    /// must read all values. `name` returns the name of a code.
+    /// Reads all remaining effects. For each effect, calls `read` with the effect's code and a decoder of its values.
+    /// `read` must read all these values. `name` returns the name of a code, or `None` if the code is unknown.
     pub fn effects<T>(
         mut self,
         name: impl Fn(u8) -> Option<&'static str>,
@@ -229,7 +232,7 @@ impl<'a> Reader for Unpacker<'a> {
     }
 }
 
-/// Which effect is rejected, and why.
+/// A rejected effect: its name, and the reason.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Unreadable {
     effect: String,
@@ -256,7 +259,7 @@ pub fn put_number(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-/// Maps small numbers of either sign to small numbers: 0, -1, 1, -2, … to 0, 1, 2, 3, …
+/// Maps signed numbers to unsigned ones, so that a number near 0 takes few bytes: 0, -1, 1, -2, … become 0, 1, 2, 3, …
 pub fn zigzag(v: i64) -> u64 {
     (v << 1 ^ v >> 63).cast_unsigned()
 }

@@ -1,5 +1,5 @@
 //! Fast random numbers: xoshiro256++ (D. Blackman and S. Vigna, "Scrambled linear pseudorandom number generators",
-//! 2021). The server's own generator computes a hash per call, which takes longer than a lookup of a member.
+//! 2021). The server's own generator computes a hash per call, which takes longer than looking up a member of a set.
 
 use std::array;
 use std::hash::{BuildHasher, RandomState};

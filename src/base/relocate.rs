@@ -7,7 +7,7 @@ pub trait Mover {
 
     fn bytes(&mut self, bytes: &mut Box<[u8]>);
 
-    /// Whether to stop now. The next call of [`Relocate::relocate`] continues.
+    /// Whether the server asks to stop for now. The next call of [`Relocate::relocate`] continues.
     fn should_stop(&mut self) -> bool;
 }
 
@@ -18,7 +18,8 @@ pub trait Relocate {
     fn relocate(&mut self, from: usize, mover: &mut impl Mover) -> Option<usize>;
 }
 
-/// Calls `step` with the numbers from `from` to `steps - 1`. If `mover` asks to stop, returns the next number.
+/// Calls `step` with the numbers from `from` to `steps - 1`. If `mover` asks to stop, returns the number of the next
+/// step. After the last step, returns `None`.
 pub fn in_steps<M: Mover>(
     from: usize,
     steps: usize,

@@ -1,4 +1,4 @@
-//! A value that most owners leave at its default. It takes memory only after it was changed.
+//! A value that usually keeps its default, such as the settings of a queue. It takes memory only after a change.
 
 use std::collections::BTreeSet;
 use std::ops::{Deref, DerefMut};
@@ -11,7 +11,7 @@ impl<T: 'static> Off for BTreeSet<T> {
     const OFF: &'static Self = &BTreeSet::new();
 }
 
-/// Without a box, the value is [`Off::OFF`].
+/// A value in a box. `None` stands for the default, [`Off::OFF`].
 #[derive(Clone, Debug)]
 pub struct Sparse<T>(Option<Box<T>>);
 
@@ -28,12 +28,13 @@ impl<T: Off + Default + PartialEq> From<T> for Sparse<T> {
 }
 
 impl<T> Sparse<T> {
-    /// Returns the bytes of the box.
+    /// Returns the allocated bytes.
     pub fn boxed_bytes(&self) -> usize {
         if self.0.is_some() { size_of::<T>() } else { 0 }
     }
 
-    /// Returns the value if it has a box.
+    /// Returns the value, or `None` if no memory was allocated for it. Unlike `deref_mut`, this function never
+    /// allocates.
     pub fn get_mut(&mut self) -> Option<&mut T> {
         self.0.as_deref_mut()
     }

@@ -13,7 +13,7 @@ pub trait Writer {
 ///
 /// At the end of its input, a reader must return an error, not zeros.
 pub trait Reader {
-    /// A byte string: borrowed, or a buffer of the server.
+    /// The result of [`bytes`](Reader::bytes): a borrowed byte string, or a buffer of the server.
     type Bytes: AsRef<[u8]>;
 
     fn number(&mut self) -> Result<u64, DecodeError>;

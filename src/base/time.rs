@@ -15,10 +15,10 @@ pub type Micros = u64;
 /// A time that never comes.
 pub const NEVER: Millis = Millis::MAX;
 
-/// The latest time, 2^53-1 ms. As a member's score it means "does not expire".
+/// The latest time, 2^53-1 ms. In an expiring set, a member with this score does not expire.
 pub const MAX: Millis = (1 << 53) - 1;
 
-/// The unit of a number that is given without a unit.
+/// The unit that a parser assumes for a number without a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     Milliseconds,
@@ -170,7 +170,8 @@ fn fraction_of(digits: &[u8], unit: u64) -> u64 {
     digits.iter().rev().fold(0, |behind, digit| (u64::from(digit - b'0') * unit + behind).div_ceil(10))
 }
 
-/// Converts a score in `unit`s to a time, with fractions of a ms rounded up.
+/// Converts the score of a sorted set's member to a time. `unit` is the unit of the score. Fractions of a millisecond
+/// are rounded up.
 ///
 /// The score is converted by its shortest decimal form, which is the number that the client wrote. So 1767225600.123 s
 /// becomes 1767225600123 ms, although the nearest double is slightly different. Returns `None` for scores that are
@@ -190,7 +191,7 @@ pub fn to_score(at: Millis) -> f64 {
     at as f64
 }
 
-/// Returns the first millisecond at or after a score. Returns `None` if this is not a valid time.
+/// Rounds a score up to a whole number of milliseconds. Returns `None` if the result is not a valid time.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range is checked first")]
 pub fn ceil_score(score: f64) -> Option<Millis> {
     let up = score.ceil();

@@ -1,4 +1,4 @@
-//! Changes of a board, and the effects that replicate them.
+//! Changes of a board. Each change records an *effect*: the result of the change, which replicas and the AOF get.
 
 use super::effects::{BoardChange, BoardEffect, floats};
 use crate::boards::model::{Assignment, Board, BoardError, Entry, RemovedRange, SetOptions, Value};
@@ -11,7 +11,8 @@ use std::thread::Builder;
 /// A board with more allocations than this is freed in another thread. The server does the same with large values.
 const LARGE: usize = 1000;
 
-/// An editor of a board. It records the effect of the change, or no effect if the change fails or changes nothing.
+/// Changes a board, and records the effect that replicates the change. There is no effect if the change fails or
+/// changes nothing.
 pub struct Edit<'b> {
     board: &'b mut Board,
     pub effect: Option<BoardEffect>,
@@ -26,7 +27,8 @@ impl<'b> Edit<'b> {
         self.board
     }
 
-    /// Sets the values of members. `values` has the values of all members. Returns the number of added members.
+    /// Sets the values of members. `values` has the values of the first member, then the values of the second, and so
+    /// on. Returns the number of added members.
     pub fn set<'m>(
         &mut self,
         members: impl Iterator<Item = &'m [u8]>,
@@ -43,7 +45,8 @@ impl<'b> Edit<'b> {
         self.record_set(c"zlb.incr", |board, changed| board.incr(member, increments, changed))
     }
 
-    /// Records the members that `change` changes.
+    /// Calls `change` with the board and a function, and `change` must call this function with each member that it
+    /// changes. Records an effect with these members and their values.
     fn record_set<R>(
         &mut self,
         event: &'static CStr,
@@ -90,7 +93,7 @@ impl<'b> Edit<'b> {
         count
     }
 
-    /// Makes a change that an effect describes. If the board has other dimensions or fewer members than the effect
+    /// Makes the change that an effect describes. If the board has other dimensions, or fewer members, than the effect
     /// requires, changes nothing and returns false.
     pub fn apply(&mut self, change: &BoardChange<'_>) -> Result<bool, Error> {
         match change {

@@ -1,5 +1,5 @@
-//! The effects of board changes. Replicas and the AOF get an effect as `ZLB.APPLY key effect`, with the effect in one
-//! argument ([`packed`](crate::base::packed)). There is no header.
+//! The *effects* of boards: the results of commands, which replicas and the AOF get instead of the commands. An effect
+//! is sent as `ZLB.APPLY key effect`, in one argument ([`packed`](crate::base::packed)) without a header.
 //!
 //! | code | effect | contents | what it does |
 //! |---|---|---|---|
@@ -10,8 +10,8 @@
 //! | 4 | `CLEAR` | | removes all members |
 //! | 5 | `REPLACE` | the stored form of a board | replaces the board and removes the TTL |
 //!
-//! Kinds are the number of dimensions, and a bit mask of the FLOAT dimensions. A member and its values have the same
-//! form as in the stored form. The members are the last part of an effect.
+//! The kinds are two numbers: the number of dimensions, and a bit mask of the FLOAT dimensions. A member and its values
+//! have the same form as in the stored form. The members are the last part of an effect.
 //!
 //! Effects have final values and depend on no clock, condition or other key. So equal boards stay equal if they get the
 //! same effects in the same order. This includes the order of ties.
@@ -62,7 +62,8 @@ impl BoardEffect {
         BoardEffect::new(CREATE, c"zlb.create", |to| write_schema(schema, to))
     }
 
-    /// Calls `write` with a function that it must call with the final values of each member.
+    /// Encodes an effect `SET`. Calls `write` with a function, and `write` must call this function with each changed
+    /// member and its final values.
     pub fn set(
         dimensions: usize,
         floats: u64,
@@ -75,7 +76,8 @@ impl BoardEffect {
         })
     }
 
-    /// Calls `write` with a function that it must call with each member.
+    /// Encodes an effect `REM`. Calls `write` with a function, and `write` must call this function with each removed
+    /// member.
     pub fn rem(write: impl FnOnce(&mut dyn FnMut(&[u8]))) -> BoardEffect {
         BoardEffect::new(REM, c"zlb.rem", |to| {
             write(&mut |member| {
@@ -98,7 +100,7 @@ impl BoardEffect {
         BoardEffect::new(REPLACE, c"zlb.merge", |to| board.encode(to))
     }
 
-    /// Returns the argument of [`APPLY`] after the key.
+    /// Returns the encoded effect, which is the argument of [`APPLY`] after the key.
     pub fn bytes(&self) -> &[u8] {
         self.packed.bytes()
     }
@@ -149,20 +151,20 @@ pub struct Members<'a> {
     pub values: Vec<Value>,
 }
 
-/// The members of `SET` and their values.
+/// The members of an effect `SET`, and their values.
 pub enum Rows<'a> {
     Packed {
         dimensions: u64,
         floats: u64,
         members: Members<'a>,
     },
-    /// The words of Zeitset 0.3: `member value ...`, repeated. Only the board tells how many values each member has,
-    /// and of which kinds.
+    /// The text form of Zeitset 0.3: `member value ...`, repeated. The dimensions of the board determine how many
+    /// values each member has, and of which kinds.
     Words(&'a [Str<'a>]),
 }
 
 impl<'a> Rows<'a> {
-    /// Returns the members, or `None` if the board has other dimensions.
+    /// Returns the members of the effect. Returns `None` if the effect is for a board with other dimensions.
     pub fn members(&self, of_board: &[Dimension]) -> Result<Option<Cow<'_, Members<'a>>>, Error> {
         match self {
             Rows::Packed { dimensions, floats, members } => {

@@ -1,8 +1,9 @@
-//! Leaderboards as keys: the layer between the model's board and the server.
+//! Leaderboards as keys: the layer between the commands and the board itself ([`crate::boards::model`]).
 //!
 //! Commands change the members of a board through [`change`]. `change` opens the key, and [`Edit`](changes::Edit)
-//! changes the board and records the effect. Then `change` replicates the effect, signals WATCH and client-side
-//! caching, and sends the keyspace event. `stored` saves, loads and measures boards.
+//! changes the board and records the *effect*: the result of the change, for replicas and the AOF. Then `change`
+//! replicates the effect, signals WATCH and client-side caching, and sends the keyspace event. `stored` saves, loads
+//! and measures boards.
 //!
 //! An empty board keeps its key, because the board has settings that a user chose.
 

@@ -22,8 +22,8 @@ pub fn stats() -> BoardStats {
     BoardStats { boards: Board::handle().values(), rejected_effects: REJECTED.load(Ordering::Relaxed) }
 }
 
-/// Counts and logs a rejected effect of a master or an AOF file, and the reason. From then on, the value in `key` may
-/// differ from the master's board.
+/// Counts and logs an effect that this server got from a master or an AOF file, and rejected. From then on, the value
+/// in `key` may differ from the master's board.
 pub fn report_rejected(ctx: &Context, key: Option<Str<'_>>, why: &Unreadable) {
     REJECTED.fetch_add(1, Ordering::Relaxed);
     let key = key.map_or("?".to_owned(), |key| key.to_string());
@@ -83,8 +83,8 @@ pub fn store(ctx: &mut Context, name: Str<'_>, board: Board) -> Result<(), Error
     Ok(())
 }
 
-/// Calls `change` for the board in a key, replicates the effect, and sends the keyspace event. Returns
-/// [`Error::NoBoard`] if the key is missing.
+/// Calls `change` with the board in a key. Then replicates the effect of the change, and sends its keyspace event.
+/// Returns [`Error::NoBoard`] if the key is missing.
 pub fn change<T>(
     ctx: &mut Context,
     name: Str<'_>,

@@ -1,4 +1,5 @@
-//! The arguments of ZLB.CREATE and ZLB.SET. The effects of Zeitset 0.3 have the same words.
+//! Parsers for the arguments of ZLB.CREATE and ZLB.SET. The text form of effects (`boards/words.rs`) has the same
+//! arguments.
 
 use crate::args::{Args, once};
 use crate::boards::model::{Dimension, Direction, Kind, Schema, Ties, Value};
@@ -52,7 +53,7 @@ pub fn schema(args: &mut Args<'_>) -> Result<Schema, Error> {
     Ok(Schema::new(dimensions.collect(), ties.unwrap_or_default(), keep)?)
 }
 
-/// Whether an argument of ZLB.SET may be an option.
+/// Whether an argument of ZLB.SET is the name of an option. Such an argument can also be a member with this name.
 pub fn is_option(argument: Str<'_>) -> bool {
     [&b"NX"[..], b"XX", b"BEST", b"WITHRANK"].iter().any(|option| option.eq_ignore_ascii_case(argument.bytes()))
 }
@@ -64,7 +65,7 @@ pub fn value(args: &mut Args<'_>, dimension: &Dimension) -> Result<Value, Error>
     }
 }
 
-/// Parses the values in rows. Each row is a member, followed by its values.
+/// Parses the values of members. `words` has each member's name, followed by its values.
 pub fn values(words: &[Str<'_>], dimensions: &[Dimension]) -> Result<Vec<Value>, Error> {
     let mut values = Vec::with_capacity(words.len());
     for row in words.chunks_exact(1 + dimensions.len()) {

@@ -1,9 +1,9 @@
-//! The effects of Zeitset 0.2 and 0.3, in words: `ZLB.APPLY key effect word ...`. Masters with these versions and their
-//! AOF files send them. [`super::effects`] has today's form.
+//! The text form of effects, which masters and AOF files of Zeitset 0.2 and 0.3 send: `ZLB.APPLY key effect word ...`.
+//! [`super::effects`] has the current form.
 //!
 //! | effect | words |
 //! |---|---|
-//! | `CREATE` | ZLB.CREATE's after the key |
+//! | `CREATE` | the arguments of ZLB.CREATE after the key |
 //! | `SET` | `member value ...`, repeated |
 //! | `REM` | `member`, repeated |
 //! | `REMRANGE`, in 0.2 `CUT` | `first count` |
@@ -19,7 +19,7 @@ use crate::boards::model::Board;
 use crate::error::Error;
 use crate::server::Str;
 
-/// Decodes the arguments after the key.
+/// Decodes the arguments of ZLB.APPLY after the key.
 pub fn decode<'a>(arguments: &'a [Str<'a>]) -> Result<BoardChange<'a>, (Unreadable, Error)> {
     let Some((effect, words)) = arguments.split_first() else {
         return Err((Unreadable::new("ZLB.APPLY", "it has no effect"), Error::Arity));

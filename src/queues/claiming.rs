@@ -21,7 +21,8 @@ pub struct ClaimRequest {
     pub worker: Vec<u8>,
 }
 
-/// Claims jobs from the queue in `key`. If the client gets jobs, replies with them and returns true.
+/// Claims jobs from the queue in `key`. If there are jobs, replies with them and returns true. Otherwise, sends no
+/// reply and returns false.
 pub fn claim(mut open: OpenQueue<'_, Writing>, key: Str<'_>, clock: Micros, request: &ClaimRequest) -> bool {
     let now = clock / 1000;
     let deadline = time::after_at_most(now, request.lease);
@@ -54,7 +55,8 @@ pub fn reply_nothing(ctx: &Context) {
     ctx.reply_array(0);
 }
 
-/// Runs a claim for 0 jobs. This claim limits how long units of RATE and GROUPRATE stay taken. See
+/// Lets units of RATE and GROUPRATE become available again within one window from now. If the clock was set back, they
+/// would otherwise stay taken for longer. A claim for 0 jobs does this, see
 /// [`Queue::needs_settling`](crate::queues::model::Queue::needs_settling).
 pub fn settle_rates(ctx: &mut Context, key: Str<'_>, clock: Micros) {
     let now = clock / 1000;

@@ -1,4 +1,4 @@
-//! Keyspace events: a queue comes to a key, or leaves it.
+//! Handles the keyspace events of keys that get or lose a queue: updates the [`registry`], and wakes waiting clients.
 
 use super::{QueueValue, registry, waiting};
 use crate::server::Context;

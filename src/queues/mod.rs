@@ -1,10 +1,11 @@
 //! Queues as keys: the layer between the commands and the state machine ([`crate::queues::model`]).
 //!
-//! Commands change a queue through [`OpenQueue`], which records the effects, replicates them and sends the keyspace
-//! events. [`wire`] encodes the effects for replicas and AOF files. [`claiming`] claims jobs. [`waiting`] wakes blocked
-//! clients when a job is claimable, and serves them. [`stored`] is the data type. [`totals`] has the totals of all
-//! queues for INFO. [`registry`] has the names of all queues and the times of their next checks. [`key_events`] keeps
-//! the names up to date. [`upkeep`] makes the checks, and cleans up queues that no command changes.
+//! Commands change a queue through [`OpenQueue`]. It records the *effects* (the results of a command), replicates them
+//! and sends the keyspace events. [`wire`] encodes the effects for replicas and AOF files. [`claiming`] claims jobs.
+//! [`waiting`] wakes blocked clients when a job is claimable, and serves them. [`stored`] is the data type. [`totals`]
+//! has the totals of all queues for INFO. [`upkeep`] checks queues that no command changes, and cleans them up.
+//! [`registry`] has the names of all queues, and the times of their next checks. [`key_events`] keeps the names up to
+//! date.
 //!
 //! An empty queue keeps its key, because the key still holds the settings, the counters and the last token. The last
 //! token is needed because each new token must be higher than all earlier tokens. After an hour, the clock is far above

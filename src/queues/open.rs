@@ -18,8 +18,8 @@ pub fn rejected_effects() -> u64 {
     REJECTED.load(Ordering::Relaxed)
 }
 
-/// Counts and logs rejected effects of a master or an AOF file. Without these effects, the queue in `key` differs from
-/// the master's queue. `first` names the first rejected effect, and the reason.
+/// Counts and logs effects that this server got from a master or an AOF file, and rejected. Without these effects, the
+/// queue in `key` differs from the master's queue. `first` names the first rejected effect, and the reason.
 pub fn report_rejected(ctx: &Context, key: Option<Str<'_>>, count: u64, first: &Unreadable) {
     REJECTED.fetch_add(count, Ordering::Relaxed);
     let key = key.map_or("?".to_owned(), |key| key.to_string());
@@ -31,7 +31,7 @@ pub fn report_rejected(ctx: &Context, key: Option<Str<'_>>, count: u64, first: &
 pub struct OpenQueue<'k, M: Mode> {
     name: Str<'k>,
     key: Key<'k, M>,
-    /// The empty queue of a missing key.
+    /// If the key is missing, an empty queue. A commit with effects stores it in the key.
     new: Option<Queue>,
     effects: EncodedEffects,
     uncommitted: Uncommitted,
@@ -132,7 +132,8 @@ impl<'k> OpenQueue<'k, Writing> {
         ctx.notify(EventClass::Generic, c"del", name);
     }
 
-    /// Like [`commit`](Self::commit), but drops no dead letters. The effects of a master already contain these drops.
+    /// Like [`commit`](Self::commit), but drops no dead letters. The effects of a master already contain these drops,
+    /// and the upkeep drops dead letters itself.
     pub fn commit_replayed(self, now: Millis) {
         if self.effects.effects() == 0 {
             return;

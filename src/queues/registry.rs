@@ -25,12 +25,12 @@ pub type Name = Rc<[u8]>;
 #[derive(Default)]
 struct Registry {
     by_database: HashMap<i32, Queues>,
-    /// The queues of a dataset that this replica loads while it still serves the old dataset. `None` if there is no
-    /// such dataset.
+    /// The queues of a new dataset that this replica loads while it still serves the old dataset. The setting
+    /// `repl-diskless-load swapdb` causes such a load. `None` if none is in progress.
     async_loaded: Option<Vec<(i32, Name)>>,
-    /// Whether RENAME or MOVE has taken a queue from its old key, and no later event has found a queue at a new key.
-    /// Before the server sends the event of the new key, another module may move the queue to a third key. Then the
-    /// event finds no queue, and the flag stays true.
+    /// Whether a queue may be between two keys: RENAME or MOVE has removed a queue from its old key, and no event has
+    /// found a queue in a new key since. If another module has moved the queue to a third key before the event of the
+    /// new key, that event finds no queue, and the flag stays true.
     has_queue_between_keys: bool,
     next_number: u64,
 }
@@ -38,7 +38,8 @@ struct Registry {
 #[derive(Default)]
 struct Queues {
     names: BTreeSet<Name>,
-    /// Most queues have no scheduled check, so `names` does not contain the checks.
+    /// The next check of each queue that has one. Most queues have no scheduled check, so this map is separate from
+    /// `names`.
     check_by_name: BTreeMap<Name, Check>,
     names_by_check: BTreeSet<(Check, Name)>,
 }
@@ -65,7 +66,7 @@ impl Registry {
         was_known
     }
 
-    /// Adds a queue if necessary, and sets the time of its next check.
+    /// Adds the queue's name if it is missing, and sets the time of the queue's next check.
     fn schedule(&mut self, database: i32, name: &[u8], at: Option<Millis>) {
         let check = at.map(|at| (at, self.next_number));
         self.next_number += 1;
@@ -80,7 +81,8 @@ impl Registry {
         queues.names_by_check.extend(check.map(|check| (check, name)));
     }
 
-    /// Adds a queue if necessary. Sets the time of its next check to `at`, unless the next check is earlier.
+    /// Adds the queue's name if it is missing. Sets the time of the queue's next check to `at`, unless an earlier check
+    /// is scheduled.
     fn schedule_by(&mut self, database: i32, name: &[u8], at: Option<Millis>) {
         let known = self.by_database.get(&database).filter(|queues| queues.names.contains(name));
         let is_earlier = |at, queues: &Queues| queues.check_by_name.get(name).is_none_or(|&(next, _)| at < next);
@@ -101,13 +103,13 @@ impl Registry {
 /// The time of the first check of a queue that was loaded, renamed or copied. This check is due at once.
 const DUE_NOW: Option<Millis> = Some(0);
 
-/// Adds a queue of the current database if necessary. Sets the time of its next check to `at`, unless the next check is
-/// earlier.
+/// Adds the queue's name to the current database if it is missing. Sets the time of the queue's next check to `at`,
+/// unless an earlier check is scheduled.
 pub(super) fn schedule_by(ctx: &Context, name: Str<'_>, at: Option<Millis>) {
     REGISTRY.with(ctx, |registry| registry.schedule_by(ctx.database(), name.bytes(), at));
 }
 
-/// Sets when a queue of the current database is checked next.
+/// Sets the time of the next check of a queue in the current database.
 pub(super) fn schedule(ctx: &Context, name: Str<'_>, at: Option<Millis>) {
     REGISTRY.with(ctx, |registry| registry.schedule(ctx.database(), name.bytes(), at));
 }
@@ -164,7 +166,8 @@ pub(super) fn is_empty(ctx: &Context) -> bool {
     REGISTRY.with(ctx, |registry| registry.is_empty())
 }
 
-/// Removes the name of a key that was removed. `is_moved`: RENAME or MOVE writes the key's value to another key.
+/// Removes the name of a key that was removed. `is_moved` is true if RENAME or MOVE writes the key's value to another
+/// key.
 pub(super) fn note_gone(ctx: &Context, name: &[u8], is_moved: bool) {
     let database = ctx.database();
     REGISTRY.with(ctx, |registry| {

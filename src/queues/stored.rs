@@ -22,8 +22,8 @@ const BATCH_BYTES: usize = 64 * 1024;
 
 /// The upkeep deletes a queue that has been unused ([`Queue::is_unused`]) for this time in ms.
 const KEPT_UNUSED: Millis = 3_600_000;
-/// When this server became a master or loaded its dataset, by the monotonic clock. The time for which a queue is unused
-/// begins here at the earliest.
+/// The time at which this server became a master or loaded its dataset, by the monotonic clock. A queue counts as
+/// unused from this time on at the earliest.
 static UNUSED_FROM: AtomicU64 = AtomicU64::new(0);
 
 pub(super) fn restart_unused_times() {
@@ -43,12 +43,14 @@ impl QueueValue {
         QueueValue { queue, contribution, upkeep: Upkeep::new() }
     }
 
-    /// Notes that the queue has come to another key: the time for which it is unused begins again.
+    /// Called when RENAME, MOVE, COPY or RESTORE has written the queue to a key. If the queue is unused, the time for
+    /// which it has been unused begins again with its next check.
     pub fn note_arrival(&self) {
         self.upkeep.unused_since.store(NEVER, Relaxed);
     }
 
-    /// Updates the totals for INFO, at the latest when INFO asks. Must be called after each change of the queue in `key`.
+    /// Makes INFO include a change of the queue in `key`. Notes the queue for [`update_totals`], or updates the totals
+    /// at once if too many queues are noted. Must be called after each change.
     pub fn note_changed(key: &WriteKey<'_>) {
         let Ok(Some(QueueValue { queue, contribution, .. })) = key.value() else { return };
         if !contribution.is_outdated.load(Relaxed) {
@@ -60,7 +62,7 @@ impl QueueValue {
     }
 }
 
-/// Updates the totals after changes of queues.
+/// Updates the totals for all queues that [`QueueValue::note_changed`] has noted.
 pub(super) fn update_totals(holder: &impl RedisLockIndicator) {
     HANDLE.read_changed(holder, |stored| stored.contribution.update(&stored.queue));
 }
@@ -75,9 +77,9 @@ pub(super) struct Upkeep {
     /// load, RESTORE, RENAME, MOVE or COPY, the check in [`registry`] is due at once. If a check was not allowed to
     /// change the queue, [`registry`] schedules the next check a second later. This field then keeps its old value.
     pub scheduled: AtomicU64,
-    /// The time of the change that left the queue unused, by the monotonic clock, so that a step of the wall clock deletes
-    /// no queue. [`NEVER`] if the queue was in use at its last change or check, or if it was loaded, renamed or copied to
-    /// its key after that.
+    /// The time since which the queue has been unused, by the monotonic clock, so that a step of the wall clock deletes
+    /// no queue. [`NEVER`] if the queue was in use at its last change or check, and after it was loaded, renamed or
+    /// copied to its key, until its next change or check.
     pub unused_since: AtomicU64,
 }
 
@@ -94,8 +96,8 @@ impl Upkeep {
     }
 }
 
-/// Notes at a check whether the queue is in use. Returns whether the queue has been unused for so long that the upkeep
-/// deletes it. `is_waited_for`: clients wait for jobs of the queue.
+/// Updates, during a check, the time since which the queue has been unused. Returns whether this time is so long ago
+/// that the upkeep must delete the queue. `is_waited_for` is true if clients wait for jobs of the queue.
 pub(super) fn check_use(stored: &QueueValue, is_waited_for: bool, now: Millis) -> bool {
     let since = &stored.upkeep.unused_since;
     if !stored.queue.is_unused() || is_waited_for || stored.queue.is_ahead(now) {
@@ -106,8 +108,8 @@ pub(super) fn check_use(stored: &QueueValue, is_waited_for: bool, now: Millis) -
     stored.upkeep.unused_for() >= KEPT_UNUSED
 }
 
-/// After a change of the queue, computes when the next check is useful. If this is before the scheduled time, stores
-/// and returns the new time. Otherwise, returns `None`.
+/// Updates the upkeep's state after a change of the queue. If the queue must be checked before the scheduled time,
+/// stores and returns the new time. Otherwise, returns `None`.
 pub(super) fn earlier_check(stored: &QueueValue, now: Millis) -> Option<Millis> {
     let Upkeep { announced_until, scheduled, unused_since } = &stored.upkeep;
     unused_since.store(if stored.queue.is_unused() { monotonic() } else { NEVER }, Relaxed);

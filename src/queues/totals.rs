@@ -1,7 +1,7 @@
 //! Totals of all queues for INFO: the jobs in each state, and how long a job has waited for a claim.
 //!
-//! A change only notes that the queue has changed. INFO and the server's cron then update the queue's contribution to the
-//! totals ([`Contribution::update`]).
+//! A change only notes that the queue has changed. INFO and the server's cron then update the queue's contribution to
+//! the totals ([`Contribution::update`]).
 //!
 //! The totals include a queue from the creation of its value (by a push, a load or a copy) until the server frees the
 //! value. The server can free it in another thread, so the totals are atomics, and a lock protects the list of queues.
@@ -17,21 +17,22 @@ static JOBS: [AtomicU64; STORED_STATES] = [const { AtomicU64::new(0) }; STORED_S
 pub static EXPIRED_LEASES: AtomicU64 = AtomicU64::new(0);
 /// The number of jobs that became dead letters.
 pub static DEAD_LETTERS: AtomicU64 = AtomicU64::new(0);
-/// How many jobs, and runs of recurring jobs, were dropped because their TTL ended.
+/// How many jobs, and runs of recurring jobs, were dropped because they expired (TTL).
 pub static EXPIRED_JOBS: AtomicU64 = AtomicU64::new(0);
 static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
-/// The queues with a job that waits or will wait for a claim, by the time of the first one ([`Queue::waits_from`]).
+/// The queues with a job that waits for a claim, or will wait later. The order is by the time from which the first such
+/// job waits ([`Queue::waits_from`]). A number identifies the queue.
 static WAITING: Mutex<BTreeSet<(Millis, u64)>> = Mutex::new(BTreeSet::new());
 
 fn waiting() -> MutexGuard<'static, BTreeSet<(Millis, u64)>> {
     WAITING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What the totals contain of one queue. The fields are atomics, because INFO only borrows the queue.
+/// One queue's contribution to the totals. The fields are atomics, because INFO only borrows the queue.
 pub struct Contribution {
     number: u64,
     jobs: [AtomicU32; STORED_STATES],
-    /// The queue's time in [`WAITING`], or [`NEVER`].
+    /// The queue's time in [`WAITING`], or [`NEVER`] if the queue is not in it.
     waits_from: AtomicU64,
     /// Whether the queue has changed since the last update.
     pub is_outdated: AtomicBool,
@@ -81,7 +82,8 @@ pub fn jobs() -> [u64; STORED_STATES] {
     JOBS.each_ref().map(|jobs| jobs.load(Relaxed))
 }
 
-/// Returns how long, in ms, a job has waited for a claim ([`Queue::waits_from`]). 0 if no job waits.
+/// Returns the longest time, in ms, that a job has waited for a claim ([`Queue::waits_from`]). Returns 0 if no job
+/// waits.
 pub fn longest_wait(now: Millis) -> Millis {
     waiting().first().map_or(0, |(waits_from, _)| now.saturating_sub(*waits_from))
 }

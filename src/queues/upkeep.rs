@@ -3,10 +3,10 @@
 //! It deletes queues that have been unused for an hour. It sends the event `zq.dead` for jobs that became dead letters
 //! because their leases expired.
 //!
-//! Each queue computes when its next check is useful ([`Queue::next_upkeep`](crate::queues::model::Queue::next_upkeep)).
-//! [`registry`] has the scheduled time of the check. A command may make this time earlier, but not later, so a
-//! check may come too early. At its end, each check schedules the next one. When a check is due, the server's cron arms
-//! a timer.
+//! Each queue computes when its next check is useful
+//! ([`Queue::next_upkeep`](crate::queues::model::Queue::next_upkeep)). [`registry`] has the scheduled time of the
+//! check. A command may make this time earlier, but not later, so a check may come too early. At its end, each check
+//! schedules the next one. When a check is due, the server's cron arms a timer.
 //!
 //! The timer runs a round of checks. A check drops a bounded number of dead letters. If some remain, all queues that
 //! are already due are checked before this queue is checked again. So a queue waits for at most one check of each other
@@ -39,8 +39,8 @@ const CHECK_COST: usize = 2;
 const ROUND_PAUSE: Millis = 10;
 /// The time in ms after which a queue is checked again if the queue cannot be changed now.
 const RETRY_UPKEEP: Millis = 1000;
-/// The upkeep does not count jobs that became dead letters before this time. The former master, or this server before
-/// its restart, has already counted them.
+/// The upkeep adds to the totals only jobs that became dead letters after this time. The former master, or this server
+/// before its restart, has already counted the others.
 static COUNTED_FROM: AtomicU64 = AtomicU64::new(0);
 
 lazy_static! {

@@ -36,10 +36,10 @@
 //! | 25 | `PROGRESSED` | s id, s text, n time |
 //!
 //! A new job is: s id, s payload, n due, n priority, n attempts, ? every, s group, ? ttl. A priority is a zigzag
-//! number. An attempt is 0 if it counts, 1 if not, and 2 if the job waits for its next occurrence. A group without an s
-//! may be absent: it is the byte 0, or the byte 1 and then s group. Fields are a bit mask, and the numbers whose bits
-//! are set, as in the stored form. Only rewritten AOF files contain `FOLLOWER`, `JOB`, `UNITS`, `TURN`, `TOTALS`,
-//! `DECLARATION` and `PROGRESSED`.
+//! number. An attempt is 0 if it counts, 1 if not, and 2 if the job waits for its next occurrence. In `REDRIVE` and
+//! `UNITS`, the group may be absent: it is the byte 0, or the byte 1 and then s group. Fields are a bit mask, and the
+//! numbers whose bits are set, as in the stored form. Only rewritten AOF files contain `FOLLOWER`, `JOB`, `UNITS`,
+//! `TURN`, `TOTALS`, `DECLARATION` and `PROGRESSED`.
 
 use crate::base::packed::{Packer, Unpacker, Unreadable, codes, unzigzag, zigzag};
 use crate::base::stream::DecodeError;
@@ -130,7 +130,7 @@ pub fn name_of(effect: &Effect<'_>) -> &'static str {
     name(code_of(&effect.change).0).expect("each code has a name")
 }
 
-/// Encoded effects with the same time: the argument of one [`APPLY`].
+/// Encoded effects of the same time. They form the argument of one [`APPLY`].
 #[derive(Default)]
 pub struct EncodedEffects {
     packed: Packer,
@@ -147,12 +147,12 @@ impl EncodedEffects {
         &self.happened
     }
 
-    /// Returns the argument of [`APPLY`] after the key.
+    /// Returns the encoded effects, which are the argument of [`APPLY`] after the key.
     pub fn bytes(&self) -> &[u8] {
         self.packed.bytes()
     }
 
-    /// Adds an effect. All added effects must have the same `at`.
+    /// Adds an effect. All added effects must have the same time (`at`).
     pub fn add(&mut self, effect: &Effect<'_>) {
         if self.packed.begin() {
             self.packed.number(effect.at);
@@ -241,7 +241,7 @@ fn write_group(group: Option<&[u8]>, to: &mut Packer) {
     };
 }
 
-/// Decodes an argument: the time, and the effects, at least one.
+/// Decodes the argument of [`APPLY`] after the key: the time, and one or more effects.
 pub fn decode(argument: &[u8]) -> Result<(Millis, Vec<Effect<'_>>), Unreadable> {
     let of_all = |why| Unreadable::new("effects", why);
     let mut from = Unpacker::begin(argument).map_err(of_all)?;

@@ -1,5 +1,5 @@
-//! The effects of Zeitset 0.3, in words: `ZQ.APPLY key at effect [effect ...]`. A master or an AOF file of that version
-//! sends them. [`super::wire`] has today's form. `at` is the time of the command. All numbers are decimal.
+//! The text form of effects, which masters and AOF files of Zeitset 0.3 send: `ZQ.APPLY key at effect [effect ...]`.
+//! [`super::wire`] has the current form. `at` is the time of the command. All numbers are decimal.
 //!
 //! An effect consists of a name in capitals, its arguments, and its options in the order of the table. An option is a
 //! name in lower case and a value. A flag is an option without a value. Unless the table says otherwise, an option
@@ -45,7 +45,8 @@ use crate::server::Str;
 /// The argument of `MOVE` for a due time or a priority that does not change.
 const SAME: &[u8] = b"-";
 
-/// Decodes the arguments after the key. Returns an error with the word at which the first unreadable effect begins.
+/// Decodes the arguments of ZQ.APPLY after the key. If an effect cannot be decoded, the error has the effect's first
+/// word.
 pub fn decode<'a>(arguments: &'a [Str<'a>]) -> Result<(Millis, Vec<Effect<'a>>), (Unreadable, Error)> {
     let mut args = Args::new(arguments);
     let mut word = Args::new(arguments);

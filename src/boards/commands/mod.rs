@@ -104,8 +104,8 @@ impl ValueFormat {
     }
 }
 
-/// Replies with members in order. With details, each member is an array `[rank, member, value ...]` of the requested
-/// fields.
+/// Replies with members in order. If `details` requests ranks or values, each member is an array of the requested
+/// fields: `[rank, member, value ...]`.
 fn reply_members(ctx: &Context, members: Range<'_>, schema: &Schema, details: &Details) {
     ctx.reply_array(members.len());
     let parts = usize::from(details.rank.is_some()) + 1 + if details.values { schema.dimensions().len() } else { 0 };

@@ -23,7 +23,7 @@ use crate::server::{Context, Str};
 /// The maximum number of options: NX or XX, BEST, and WITHRANK.
 const MAX_OPTIONS: usize = 3;
 
-/// The options, whether WITHRANK is given, and the members with their values.
+/// The arguments of ZLB.SET: the options, whether WITHRANK is given, and the members with their values.
 type Parts<'a> = (SetOptions, bool, &'a [Str<'a>]);
 
 /// Separates the options from the members and values. Members and values form rows of `1 + dimensions` arguments. All

@@ -79,7 +79,8 @@ impl Board {
         Ok(board)
     }
 
-    /// Decodes a member and appends it to the board. After the last member, the caller must complete the tree.
+    /// Decodes a member and appends it to the board. After the last member, the caller must call
+    /// [`build_levels`](super::tree::Tree::build_levels). Until then, the tree has only leaves.
     fn decode_member(&mut self, input: &mut Unpacker<'_>, words: &mut Vec<u64>) -> Result<(), DecodeError> {
         let name = input.text()?;
         check_name(name).map_err(|_| MALFORMED)?;

@@ -32,10 +32,10 @@ pub struct Merge {
     /// The union. Its tree is empty until [`finish`](Merge::finish). Until then, each name is stored with the number of
     /// its row in `rows` instead of its leaf in the tree.
     union: Board,
-    /// Each distinct member has one row. The row has the member's values as words, the `moment` of their last change,
-    /// and the member's ID.
+    /// A row of numbers for each distinct member: the words of the member's values (see [`super::value`]), the `moment`
+    /// of their last change, and the member's ID.
     rows: Vec<u64>,
-    /// The number of words per row in `rows`.
+    /// The length of a row in `rows`.
     width: usize,
     /// The number of members read so far. When a member's values change, the member's row stores this number. The
     /// stored numbers order members with equal values.

@@ -97,7 +97,7 @@ impl Board {
         size_of::<Board>() + schema + self.tree.bytes(samples) + self.names.bytes(samples)
     }
 
-    /// Returns the approximate number of allocations: one for about 50 members.
+    /// Returns the approximate number of allocations to free: one for about 50 members.
     pub fn free_effort(&self) -> usize {
         1 + self.tree.allocations() + self.names.allocations()
     }
@@ -107,7 +107,8 @@ impl Board {
         id.map(|id| self.tree.position_of(id, &self.names))
     }
 
-    /// Converts each value to a word, and appends the word to `words`.
+    /// Appends the word of each value to `words`. A word is a number that represents the value in comparisons
+    /// ([`value`]).
     fn words(&self, values: &[Value], words: &mut Vec<u64>) -> Result<(), BoardError> {
         let dimensions = self.schema.dimensions();
         if values.len() != dimensions.len() {

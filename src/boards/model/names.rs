@@ -57,8 +57,8 @@ fn split(id: u32) -> (u32, u32) {
 #[derive(Clone, Debug)]
 pub(super) struct Names {
     pages: Slab<NamePage>,
-    /// For each length of names, the last page of names of this length, in the order of the lengths. Names of `n`
-    /// different lengths take at least `n * n / 2` bytes in total, so this list stays short.
+    /// The last page for each length of names, in the order of the lengths. This list stays short: names of `n`
+    /// different lengths take at least `n * n / 2` bytes in total.
     last: Vec<(u32, u32)>,
     page_bytes: u32,
     index: Index,
@@ -159,7 +159,8 @@ impl Names {
         Some(moved)
     }
 
-    /// Searches `last` for a length. Returns its index, or `Err` with the index at which to insert it.
+    /// Searches the list `last` for a length of names. Returns its index, or `Err` with the index at which to insert
+    /// it.
     fn last_of(&self, length: u32) -> Result<usize, usize> {
         self.last.binary_search_by_key(&length, |&(length, _)| length)
     }

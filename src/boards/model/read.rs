@@ -164,8 +164,9 @@ impl<'a> Range<'a> {
         })
     }
 
-    /// Returns the rank of `row`, which is at `position` of the board. `last` is the rank of the previous row, which
-    /// must have other values. For the first row of an iteration, `last` is `None`.
+    /// Returns the rank of `row`, which is equal for all members with the same values. `position` is the row's position
+    /// on the board. `last` is the rank of the row that the iterator has returned before, which must have other values.
+    /// For the first row, `last` is `None`.
     fn shared_rank(&self, row: Cursor<'a>, position: u64, last: Option<u64>, ranking: Ranking) -> u64 {
         let tree = &self.board.tree;
         let first_equal = || tree.rank(tree.seek(row.words(), |_| false));

@@ -50,7 +50,7 @@ impl Ties {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dimension {
-    /// Any bytes, case-sensitive and unique on the board.
+    /// The name of the dimension: any bytes, case-sensitive, unique on the board.
     pub name: Box<[u8]>,
     pub direction: Direction,
     pub kind: Kind,

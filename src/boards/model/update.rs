@@ -19,9 +19,9 @@ use crate::base::index::Index;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Assignment<'a> {
-    /// Any bytes. The maximum length is 2^32 - 16.
+    /// The member's name: any bytes, at most 2^32 - 16.
     pub member: &'a [u8],
-    /// One value per dimension, of the dimension's kind. Floats must be finite.
+    /// The member's new values: one for each dimension, of the dimension's kind. Floats must be finite.
     pub values: &'a [Value],
 }
 
@@ -65,9 +65,9 @@ impl Board {
         })
     }
 
-    /// Sets the values of members in order (SET). Calls `effect` with each change. If a member's values stay the same,
-    /// the member keeps its place among members with equal values. Returns the number of added members. O(log n) per
-    /// member.
+    /// Sets the values of members in order (SET). Calls `effect` with each changed member and its new values. If a
+    /// member's values stay the same, the member keeps its place among members with equal values. Returns the number of
+    /// added members. O(log n) per member.
     ///
     /// # Errors
     /// [`BoardError::ValueCount`], [`BoardError::WrongKind`], [`BoardError::NotFinite`], [`BoardError::Full`].
@@ -98,8 +98,8 @@ impl Board {
     }
 
     /// Increments values of a member, in order (INCR). Each increment has the position of its dimension. A new member
-    /// starts with zeros. Returns the member's values after the increments, even if KEEP does not admit the member.
-    /// Calls `effect` if the board changes. O(log n).
+    /// starts with zeros. Returns the member's values after the increments, even if KEEP does not admit the member. If
+    /// the board changes, calls `effect` with the member and its new values. O(log n).
     ///
     /// # Errors
     /// [`BoardError::UnknownDimension`], [`BoardError::WrongKind`], [`BoardError::Full`]. [`BoardError::Overflow`] and

@@ -1,8 +1,8 @@
 //! `ZQ.APPLY key effects`
 //!
-//! Applies encoded effects ([`crate::queues::wire`]). The effects have the values that the master computed. Replicas
-//! and AOF files get this command instead of the commands that clients sent. Applications do not need this command. The
-//! form that Zeitset 0.3 sent ([`crate::queues::words`]) is still accepted.
+//! Applies encoded effects ([`crate::queues::wire`]): the results of another command, as the master computed them.
+//! Replicas and AOF files get this command instead of the commands that clients sent. Applications do not need this
+//! command. The form that Zeitset 0.3 sent ([`crate::queues::words`]) is still accepted.
 //!
 //! A client can also replay an AOF file, so clients may send this command. Like RESTORE, the command bypasses the
 //! checks of other commands, and needs the rights of RESTORE. An effect that does not fit the queue changes nothing.

@@ -47,7 +47,7 @@ struct Page<'a> {
 }
 
 impl<'a> Page<'a> {
-    /// Parses the options of [`PAGE`]. No other arguments may follow.
+    /// Parses the options AFTER and COUNT. They must be the last arguments of the command.
     fn parse(args: &mut Args<'a>, default_count: u64) -> Result<Page<'a>, Error> {
         let (mut after, mut count) = (None, None);
         while let Some(keyword) = args.trailing_keyword()? {
@@ -87,7 +87,8 @@ fn to_integer(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// Replies with the settings as pairs of a map. The value 0 means that the setting is off.
+/// Adds the settings to a map reply: pairs of a name and a value. A setting that is off is 0, or `no` for ORDERED and
+/// PAUSED.
 fn reply_settings(ctx: &Context, settings: &Settings) {
     for field in Settings::FIELDS {
         ctx.reply_bytes(field.name.as_bytes());

@@ -2,9 +2,10 @@
 //!
 //! Returns a job to its queue. The job is due after DELAY, at AT, or by default after the queue's BACKOFF. With DEAD,
 //! the job becomes a dead letter instead. After its last attempt, a recurring job waits for its next occurrence, and
-//! any other job becomes a dead letter. With FREE, the attempt does not count. HOLD also holds, for `duration`, the
-//! group that the job had when it was claimed, unless this group is already held for longer. ERROR is stored with the
-//! job.
+//! any other job becomes a dead letter. With FREE, the attempt does not count. ERROR is stored with the job.
+//!
+//! HOLD also holds the group that the job had when it was claimed: no client can claim jobs of this group for
+//! `duration`. If the group is already held for longer, HOLD changes nothing.
 
 use super::after;
 use crate::args::{Args, flag, once};

@@ -1,9 +1,9 @@
 //! The clients that wait for a job. The [`model`] decides which client to wake and when to check a queue. This file
 //! tells the model about changes, wakes the client, and sets the timer.
 //!
-//! After a change of a queue, [`OpenQueue::commit`](super::OpenQueue::commit) calls [`note_queue_changed`]. When RENAME,
-//! RESTORE, COPY or MOVE writes a queue to a key, [`wake_first`] wakes the first client that waits for the key. The
-//! woken client checks the queue ([`waiter`]).
+//! After a change of a queue, [`OpenQueue::commit`](super::OpenQueue::commit) calls [`note_queue_changed`]. When
+//! RENAME, RESTORE, COPY or MOVE writes a queue to a key, [`wake_first`] wakes the first client that waits for the key.
+//! The woken client checks the queue ([`waiter`]).
 
 mod model;
 mod waiter;
@@ -39,7 +39,7 @@ struct Waiters {
 pub struct WaitingStats {
     pub clients: u64,
     pub served: u64,
-    /// How often this module has looked into a queue for a job for a waiting client.
+    /// How often this module has checked a queue for a job for a waiting client.
     pub checks: u64,
 }
 

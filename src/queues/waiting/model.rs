@@ -81,8 +81,8 @@ struct WaitedKey<K> {
     woken: Option<WokenClient>,
     /// The time of the key's next check, unless a command changes its queue earlier.
     next: Option<Millis>,
-    /// The other keys that become due when a check of this key wakes no client. Each of them has woken a client that
-    /// waits for its turn at this key ([`Waiting::wait_behind`]).
+    /// Keys to check again when a check of this key wakes no client. Each of them has woken a client that now waits at
+    /// this key for an earlier client ([`Waiting::wait_behind`]).
     behind: BTreeSet<K>,
 }
 
@@ -104,8 +104,7 @@ pub enum Turn {
     /// The key has no job, or the server must not serve the clients of this key now. The client goes on to its next
     /// key.
     GoOn,
-    /// The key may have a job for this client. The caller looks whether it has one, and calls
-    /// [`checked`](Waiting::checked).
+    /// The key may have a job for this client. The caller must check the queue, and call [`checked`](Waiting::checked).
     Check,
     /// The key has woken an earlier client. The caller must call [`wait_behind`](Waiting::wait_behind), so that this
     /// client waits.
@@ -128,7 +127,7 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
         self.keys.contains_key(key)
     }
 
-    /// Adds a client that waits for the key. The caller then checks the key ([`checked`](Self::checked)).
+    /// Adds a client that waits for the key. The caller must then check the key ([`checked`](Self::checked)).
     pub fn join(&mut self, key: &K, client: Client, now: Millis) {
         if self.keys.is_empty() {
             (self.latest, self.paused) = (now, false);
@@ -157,10 +156,11 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
         }
     }
 
-    /// Sets the time of the key's next check. Returns the client to wake, if any. Must be called after a change of the
-    /// queue, and when the key is due. `next` is the time at which the queue becomes claimable. If the queue is
-    /// claimable now, `next` is not later than `now`. `allowed` is false if the clients of this key may not be served
-    /// now.
+    /// Records the result of a check of the key's queue: sets the time of the next check, and returns the client to
+    /// wake, if any. Must be called after a change of the queue, and when the key is due.
+    ///
+    /// `next` is the time at which the queue becomes claimable. If the queue is claimable now, `next` is not later than
+    /// `now`. `allowed` is false if the clients of this key may not be served now.
     ///
     /// A woken client also calls this function. The client may claim if the function returns the client's number.
     pub fn checked<Q: Hash + Equivalent<K> + ?Sized>(
@@ -193,8 +193,8 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
         Some(woken.client)
     }
 
-    /// Returns what a woken client does with this key. The client calls this function for each of its keys, in its own
-    /// order.
+    /// Returns the next step of a woken client for one of its keys. The client calls this function for each of its
+    /// keys, in its own order.
     pub fn turn<Q: Hash + Equivalent<K> + ?Sized>(&self, key: &Q, client: Client, now: Millis) -> Turn {
         let Some(entry) = self.keys.get(key) else { return Turn::GoOn };
         match entry.woken {
@@ -206,9 +206,9 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
         }
     }
 
-    /// Records that `client` must wait, because `key` has woken an earlier client. `behind` contains the keys that
-    /// `client` tries after `key`. Each key in `behind` that has woken `client` is recorded with `key`. When a later
-    /// check of `key` wakes no client, the recorded keys become due.
+    /// Called when `client` must wait, because `key` has woken an earlier client. `behind` has the keys that `client`
+    /// would try after `key`. If some of them have woken `client`, they may still have jobs. So when a later check of
+    /// `key` wakes no client, these keys become due, and can wake `client` again.
     pub fn wait_behind(&mut self, key: &K, behind: &[K], client: Client) {
         let behind: Vec<_> = behind.iter().filter(|behind| self.is_woken(behind, client)).cloned().collect();
         if let Some(entry) = self.keys.get_mut(key) {
@@ -283,7 +283,7 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
         due
     }
 
-    /// Returns how the caller must set the timer.
+    /// Returns how the caller must set the timer for the next check of a key.
     pub fn alarm(&mut self, now: Millis) -> Alarm {
         let soon = now.saturating_add(HORIZON);
         let wanted = self.schedule.first().map(|&(next, _)| next.max(now)).filter(|&next| next <= soon && !self.paused);

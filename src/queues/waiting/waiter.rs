@@ -1,5 +1,5 @@
-//! Blocked clients: each checks its queues when it is woken, and claims. A timer calls [`check_due`], which checks the
-//! due queues. [`super`] has the clients and the timer.
+//! Blocked clients. A woken client checks its queues, and claims jobs. When the timer fires, [`check_due`] checks the
+//! due queues. The clients and the timer are in [`super`].
 
 use super::model::name::block_name;
 use super::model::{Client, Turn};
@@ -14,7 +14,7 @@ use crate::server::events::ServerEvent;
 use crate::server::key::Writing;
 use crate::server::{Context, OwnedStr, Str, catch_panic};
 
-/// Lets the timer check the due queues.
+/// Sets the task of the timer: to check the due queues.
 pub fn start(ctx: &Context) {
     TIMER.set_task(ctx, check_due);
 }

@@ -218,7 +218,7 @@ impl Tree {
         }
     }
 
-    /// Merges the child `at` with the next child.
+    /// Merges the child at index `at` of an inner node with the next child.
     fn merge(&mut self, parent_id: u32, at: usize, names: &mut Names) {
         let parent = &mut self.nodes[parent_id];
         let left_id = parent.ids[at];

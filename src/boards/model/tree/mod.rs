@@ -37,8 +37,8 @@ pub(super) struct Position {
     pub(super) at: usize,
 }
 
-/// A cursor at a row. It has a reference to the leaf, not the leaf's number, because most neighbours of a row are in
-/// the same leaf.
+/// A cursor at a row. It refers to the leaf itself, not to the leaf's number. So a move to a neighbour, which is
+/// usually in the same leaf, needs no lookup of the leaf.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cursor<'a> {
     tree: &'a Tree,
@@ -80,7 +80,7 @@ pub(super) struct Tree {
     /// The last leaf.
     last: u32,
     total: Total,
-    /// The number of words per row: one for each dimension.
+    /// The number of words (encoded values) per row: one for each dimension.
     stride: usize,
     /// The number of rows at which a leaf is split. After every change, all leaves have fewer rows.
     leaf_rows: usize,
@@ -151,9 +151,9 @@ impl Tree {
         if node.is_leaf() { id } else { self.member(Position { node: id, at: 0 }) }
     }
 
-    /// Returns the position that a new row with the values `words` would get. This can be the end of a leaf. For an
-    /// existing row with the same values, in a leaf or an inner node, `before` returns whether this row precedes the
-    /// new row. O(log n).
+    /// Returns the position at which to insert a row with the values `words`. This can be the end of a leaf. For a row
+    /// that already has these values, `before` gets the row's position, in a leaf or an inner node. It returns whether
+    /// that row precedes the new row. O(log n).
     pub(super) fn seek(&self, words: &[u64], before: impl Fn(Position) -> bool) -> Position {
         let mut node = self.root;
         loop {
@@ -165,8 +165,8 @@ impl Tree {
         }
     }
 
-    /// Returns the index that a new row with the values `words` would get in a node. For an existing row with the same
-    /// values, `before` returns whether this row precedes the new row.
+    /// Searches one node. Returns the index at which to insert a row with the values `words`. `before` is called as in
+    /// [`seek`](Self::seek).
     fn seek_in(&self, node_id: u32, words: &[u64], before: impl Fn(Position) -> bool) -> usize {
         let node = &self.nodes[node_id];
         let (mut low, mut high) = (0, node.len());
@@ -197,7 +197,7 @@ impl Tree {
         u64::from((before + self.heads_of(position.node, position.at + 1)).saturating_sub(1))
     }
 
-    /// Returns the sum of the totals of all leaves before `leaf`.
+    /// Returns the total number of members and heads in the leaves before `leaf`.
     fn total_before(&self, leaf: u32) -> Total {
         let (mut total, mut node) = (0, leaf);
         loop {
