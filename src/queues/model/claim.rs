@@ -11,9 +11,10 @@ use crate::base::chunks::NIL;
 pub struct Claimed<'a> {
     pub id: &'a [u8],
     pub payload: &'a [u8],
-    /// Greater than all earlier tokens of this queue, and at least the clock in microseconds.
+    /// The token that ACK and NACK of this claim need. It is greater than all earlier tokens of this queue, and at
+    /// least the clock in microseconds.
     pub token: u64,
-    /// The number of this attempt, from 1.
+    /// The number of this attempt: 1 for the first.
     pub attempt: u32,
     pub deadline: Millis,
 }
@@ -21,15 +22,16 @@ pub struct Claimed<'a> {
 impl Queue {
     /// Claims up to `count` ready jobs in serving order. PAUSED, CONCURRENCY and RATE can reduce this number. The
     /// leases expire at `deadline`, or at `now + 1` if `deadline` is earlier. `clock` is the current time in
-    /// microseconds, and `now` is this time in milliseconds. `worker` is the worker's name, or empty. `sink` gets the
-    /// effects. O(log n) per job.
+    /// microseconds, and `now` is this time in milliseconds. `worker` is the worker's name, or empty. The function
+    /// passes each change to `sink` as an effect. O(log n) per job.
     ///
-    /// If the clock was set back, a claim ensures that all units of RATE become available again within one window. For
-    /// this, even a claim that gets no job can have effects.
+    /// RATE limits the claims per window: each claim takes a unit, which becomes available again one window later. If
+    /// the clock was set back, a unit would stay taken for longer. A claim corrects this, even if it gets no job, and
+    /// passes this effect to `sink` too.
     ///
     /// # Tokens
     ///
-    /// A token is the clock in microseconds. If the clock is not above the previous token, the new token is the
+    /// A token is the clock in microseconds. If the clock has not passed the previous token, the new token is the
     /// previous one plus one. So tokens grow as long as the queue keeps its state.
     ///
     /// A crash, a failover, a RESTORE of an older value or a DEL can lose the last tokens. The next claim can repeat a
@@ -83,8 +85,8 @@ impl Queue {
         jobs.collect()
     }
 
-    /// Returns the maximum number of jobs that a claim may take. It depends on PAUSED, CONCURRENCY, RATE and the number
-    /// of unused tokens.
+    /// Returns the maximum number of jobs that a claim may take at `now`. PAUSED, CONCURRENCY and RATE limit this
+    /// number. So do the tokens: the last token must not exceed [`MAX_COUNT`].
     pub(super) fn free(&self, now: Millis) -> u64 {
         let Settings { paused, concurrency, rate, .. } = *self.settings;
         if paused {
@@ -98,8 +100,8 @@ impl Queue {
         leases.min(units).min(MAX_COUNT - self.last_token)
     }
 
-    /// Whether a claim must run at `now` even if it gets no job: a unit of RATE or GROUPRATE stays taken for longer than
-    /// one window from `now`. The claim limits this time to one window. O(1).
+    /// Whether a unit of RATE or GROUPRATE would stay taken for longer than one window from `now`. If so, a claim must
+    /// run even if it can get no job, because the claim limits this time to one window. O(1).
     pub fn needs_settling(&self, now: Millis) -> bool {
         let now = now.min(MAX_NOW);
         let Settings { rate, group_rate, .. } = *self.settings;
@@ -107,9 +109,9 @@ impl Queue {
         rate.is_some_and(|rate| self.rate_log.needs_settling(rate, now)) || group_rate.is_some_and(of_groups)
     }
 
-    /// Makes taken units of RATE available again within one window from `at`. For a limited number of groups, does the
-    /// same with units of GROUPRATE. Removes units that are available again from the logs. Returns the number of
-    /// changed groups.
+    /// Limits the time for which the units of RATE stay taken to one window from `at`. Does the same for the units of
+    /// GROUPRATE, but only of a limited number of groups. Removes units that are available again from the logs. Returns
+    /// the number of changed groups.
     pub(super) fn settle_rates(&mut self, at: Millis) -> usize {
         if let Some(rate) = self.settings.rate {
             self.rate_log.settle(rate, at);
@@ -125,8 +127,8 @@ impl Queue {
         }
     }
 
-    /// Returns the ready job to serve first, or `NIL`. If a declaration (DECLARE) waits behind this job, first carries
-    /// out the declaration, and then searches again, because the declaration can change the serving order.
+    /// Returns the ready job to serve first, or `NIL`. If a push with DECLARE has waited for the end of this job's last
+    /// claim, first carries it out. Then searches again, because DECLARE can change the serving order.
     fn next_to_claim(&mut self, now: Millis, sink: &mut impl FnMut(&Effect<'_>)) -> u32 {
         loop {
             let slot = self.best_ready(now);

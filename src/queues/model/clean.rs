@@ -1,5 +1,5 @@
-//! ZQ.CLEAN, DEADLEN and DEADTTL remove jobs, oldest first. Each call checks and removes a limited number of jobs, so
-//! the call does not block the server for long.
+//! ZQ.CLEAN, and the settings DEADLEN and DEADTTL, remove jobs, oldest first. Each step checks and removes a limited
+//! number of jobs, so the step does not block the server for long.
 
 use super::effect::{Effect, JobChange};
 use super::job_data::JobData;
@@ -16,17 +16,18 @@ const BATCH: u64 = 1000;
 /// millisecond.
 const MAX_SKIPPED: u64 = 3000;
 
-/// The maximum number of dead letters that a command drops because of DEADLEN and DEADTTL.
+/// The maximum number of dead letters that one command, or one run of the upkeep, drops because of DEADLEN and DEADTTL.
+/// One run of the upkeep also drops at most this number of expired jobs.
 pub(super) const DROPPED_AT_ONCE: usize = 64;
 
-/// All jobs that [`Queue::clean`] checked are too young or recurring, but there are more jobs to check.
+/// The error of [`Queue::clean`] if all jobs that it checked are too young or recurring, and more jobs remain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooManySkipped;
 
 impl Queue {
     /// Removes up to `count` jobs in a state, oldest first. With `older`, removes only jobs that have been in the state
-    /// for at least `older` ms. Leaves recurring jobs (EVERY) that are ready or delayed. `sink` gets the effects. Returns
-    /// the number of removed jobs. O(log n) per job.
+    /// for at least `older` ms. Leaves recurring jobs (EVERY) that are ready or delayed. The function passes each
+    /// change to `sink` as an effect. Returns the number of removed jobs. O(log n) per job.
     ///
     /// Waiting jobs are ordered by due time, but `older` counts from the time at which a job became ready or delayed.
     /// So the call skips up to `MAX_SKIPPED` jobs that are too young. It also skips recurring jobs that wait for
@@ -66,8 +67,8 @@ impl Queue {
         Ok(cleaned)
     }
 
-    /// Drops some of the dead letters that exceed DEADLEN or DEADTTL, oldest first. Must be called after each command
-    /// that writes, and at [`next_upkeep`](Self::next_upkeep).
+    /// Drops dead letters that exceed DEADLEN or DEADTTL, oldest first, up to [`DROPPED_AT_ONCE`]. Must be called after
+    /// each command that writes, and at [`next_upkeep`](Self::next_upkeep).
     pub fn drop_dead(&mut self, now: Millis, mut sink: impl FnMut(&Effect<'_>)) {
         let at = now.min(MAX_NOW);
         for _ in 0..DROPPED_AT_ONCE {

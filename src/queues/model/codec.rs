@@ -1,4 +1,5 @@
-//! The stored form of a queue (RDB, DUMP, digest), and the effects that rebuild a queue (AOF rewriting).
+//! Encodes and decodes a queue for RDB, DUMP and the digest: the *stored form*. For AOF rewriting, computes the effects
+//! that rebuild a queue. An effect is a change as the module replicates it.
 //!
 //! The stored form is a sequence of numbers and byte strings. [`Queue::slots`] lists the jobs in an order that does not
 //! depend on where they are in memory. So equal queues have equal bytes. Optional numbers are stored as a bit mask,
@@ -44,7 +45,7 @@ const PROGRESS: u64 = 2 * BACKOFF;
 const DECLARATION: u64 = 2 * PROGRESS;
 
 impl Queue {
-    /// Writes the stored form. O(n), with few allocations.
+    /// Writes the stored form of the queue. O(n), with few allocations.
     pub fn encode(&self, to: &mut impl Writer) {
         let is_new = |job: &Job| {
             job.backoff() != self.backoff_as_set(job)
@@ -80,7 +81,8 @@ impl Queue {
         to.number(END);
     }
 
-    /// Reads the stored form. O(n log n). Never panics. Allocates at most a small multiple of the input's size.
+    /// Reads the stored form of a queue. O(n log n). Never panics. Allocates at most a small multiple of the input's
+    /// size.
     ///
     /// # Errors
     ///
@@ -165,7 +167,8 @@ impl Queue {
         possible
     }
 
-    /// Restores the text of PROGRESS. Returns false, and does nothing, if a value is out of range.
+    /// Restores a job's text of PROGRESS. Returns false, and does nothing, if there is no job with this ID, the text is
+    /// empty, or a value is out of range.
     pub(super) fn restore_progress(&mut self, id: &[u8], progress: &[u8], progressed: Millis) -> bool {
         let slot = self.slot_of(id).filter(|_| !progress.is_empty());
         let fits = Extras { progress, progressed, ..Extras::default() }.possible();
@@ -220,7 +223,8 @@ fn read_units(from: &mut impl Reader) -> Result<Vec<Taken>, DecodeError> {
     Ok(log)
 }
 
-/// Writes a job, and the push that waits behind it. `group` is the number of the job's group.
+/// Writes a job, and the push that waits for the end of its claim (AGAIN, DECLARE), if any. `group` is the number of
+/// the job's group.
 fn write_job(job: &JobData<'_>, group: Option<u64>, stored: &Job, to: &mut impl Writer) {
     let Extras { worker, error, progress, progressed, .. } = job.extras;
     let (follower, declaration) = (stored.follower(), stored.declaration());
@@ -262,8 +266,8 @@ fn write_job(job: &JobData<'_>, group: Option<u64>, stored: &Job, to: &mut impl 
     }
 }
 
-/// Writes the push that waits behind a job. Writes the name of the push's group, because a group that does not exist
-/// yet has no number.
+/// Writes a push that waits for the end of a job's claim (AGAIN, DECLARE). Writes the name of its group instead of a
+/// number, because a group that does not exist yet has no number.
 fn write_push(push: &NewJob<'_>, to: &mut impl Writer) {
     let NewJob { id: _, payload, group, due, priority, max_attempts, every, ttl } = *push;
     to.bytes(payload);
@@ -274,8 +278,8 @@ fn write_push(push: &NewJob<'_>, to: &mut impl Writer) {
     }
 }
 
-/// Reads the push that waits behind the job `id`, and passes this push to `restore`. `restore` returns whether such a
-/// push can wait behind this job.
+/// Reads a push that waits for the end of a claim of the job `id` (AGAIN, DECLARE), and passes it to `restore`.
+/// `restore` returns whether the job and the push fit together.
 fn read_push<R: Reader>(
     id: &[u8],
     from: &mut R,
@@ -299,7 +303,7 @@ fn read_push<R: Reader>(
     ensure(restore(&push, from)?, "impossible push behind a job")
 }
 
-/// Reads a job and adds it to the queue. Returns its push number.
+/// Reads a job and adds it to the queue. Returns the job's push number.
 fn read_job<R: Reader>(
     queue: &mut Queue,
     totals: &Totals,

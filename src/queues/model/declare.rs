@@ -1,12 +1,14 @@
-//! DECLARE: gives a recurring job the arguments of the push. The same push again changes nothing.
+//! A push with DECLARE, a *declaration*, adds a recurring job. If the queue has a job with this ID, the job gets the
+//! arguments of the push instead. If a client repeats the push, nothing changes.
 //!
-//! If the job waits, the declaration changes the job at once. If the job is claimed, the declaration waits until the
-//! claim ends. ACK and NACK carry out a waiting declaration. If the lease expires, a claim, RESCHEDULE, a push with
-//! AGAIN, or the upkeep ([`JobChange::Follow`](super::JobChange::Follow)) does. So a waiting declaration belongs to a
-//! job with a lease.
+//! If the job is ready or delayed, the declaration changes the job at once. If the job is claimed, the declaration
+//! waits until the claim ends. ACK and NACK carry out a waiting declaration. If the lease expires, a claim, RESCHEDULE,
+//! a push with AGAIN, or the upkeep ([`JobChange::Follow`](super::JobChange::Follow)) does. So a declaration waits only
+//! behind a job with a lease, which may have expired.
 //!
-//! A job that waits for an occurrence is *ahead* of its run. Any other waiting job is in a run: it is ready, or waits for
-//! another attempt. Only a change of the period moves a job, and only a job that is ahead of its run.
+//! A job that waits for its next occurrence is *ahead* of its run. Any other ready or delayed job is in a run: it can
+//! be claimed, or waits for another attempt. A declaration changes the due time only of a job that is ahead of its run,
+//! and only if the declaration changes the period.
 
 use super::effect::{Change, Effect};
 use super::followers::{Kind, PushBehind};
@@ -16,7 +18,8 @@ use super::place::Found;
 use super::{Full, MAX_NOW, Millis, Push, Queue};
 
 impl PushBehind {
-    /// Returns the first occurrence after `after`. `old` is the recurrence of the job before the declaration.
+    /// Returns the job's first occurrence after the time `after`, as this declaration sets it. `old` is the job's
+    /// recurrence before the declaration.
     fn next_occurrence(&self, old: Option<Recurrence>, after: Millis) -> Millis {
         let NewJob { every, due, .. } = self.job(b"");
         let period = every.unwrap_or(1);
@@ -43,8 +46,9 @@ fn are_alike(one: &NewJob<'_>, other: &NewJob<'_>) -> bool {
 }
 
 impl Queue {
-    /// Declares a recurring job: `push` must have an ID and EVERY. `is_timed`: the push has AT or DELAY. Returns `None`
-    /// if nothing changes. Call [`drop_if_expired`](Self::drop_if_expired) first. O(log n).
+    /// Carries out a push with DECLARE: adds a recurring job, or gives the job with this ID the arguments of the push.
+    /// `push` must have an ID and EVERY. `is_timed`: the push has AT or DELAY. Returns `None` if nothing changes. Call
+    /// [`drop_if_expired`](Self::drop_if_expired) first. O(log n).
     ///
     /// # Errors
     ///
@@ -64,7 +68,7 @@ impl Queue {
         Ok(Some(Effect { at, change: Change::Declare { job, is_timed } }))
     }
 
-    /// Whether a declaration would change nothing.
+    /// Whether a push with DECLARE would change nothing.
     fn is_declared(&self, slot: u32, at: Millis, new: &NewJob<'_>, is_timed: bool) -> bool {
         let (job, state) = (&self.jobs[slot], self.state_of(slot, at));
         if state == State::Dead {
@@ -102,7 +106,9 @@ impl Queue {
         }
     }
 
-    /// Makes a declaration wait until a claim ends. Replaces an earlier declaration or push that waits behind the job.
+    /// Makes a push with DECLARE wait until the job's claim ends. Replaces an earlier push that waits for this. If that
+    /// push has AGAIN and the claimed job is not recurring, the new push waits in the same way: it will become a job,
+    /// at the due time of the earlier push.
     pub(super) fn declare_behind(&mut self, slot: u32, new: &NewJob<'_>, is_timed: bool) {
         match self.take_behind(slot) {
             Some(push) if push.kind == Kind::Follower && self.jobs[slot].recurrence().is_none() => {
@@ -114,8 +120,8 @@ impl Queue {
         }
     }
 
-    /// Changes a waiting job at once. Drops a push with AGAIN that waits behind the job, because the job will run
-    /// anyway.
+    /// Carries out a push with DECLARE of a ready or delayed job at once. If a push with AGAIN has waited for the end
+    /// of the job's last claim, drops it, because the job will run anyway.
     fn redeclare(&mut self, slot: u32, at: Millis, new: &NewJob<'_>, is_timed: bool) {
         if self.jobs[slot].is_lease_expired(at) {
             self.change_waiting(slot, at, None, |_, _| {});
@@ -150,9 +156,9 @@ impl Queue {
         });
     }
 
-    /// Gives a job the arguments of a declaration. The job must be in no tree. `due` is the job's due time. The anchor
-    /// of the recurrence changes only if the period changes. If the new MAXATTEMPTS leaves the job no attempt, the job
-    /// gets one more, because a waiting job must have an attempt left.
+    /// Gives a job the arguments of a declaration. The job must be in no tree. `due` is the job's due time.
+    /// [`Recurrence::anchor`] changes only if the period changes. If the new MAXATTEMPTS leaves the job no attempt, the
+    /// job gets one more, because a waiting job must have an attempt left.
     pub(super) fn carry_out_declaration(&mut self, slot: u32, at: Millis, declaration: &PushBehind, due: Millis) {
         let new = declaration.job(b"");
         let period = new.every.unwrap_or(1);
@@ -187,8 +193,9 @@ impl Queue {
         }
     }
 
-    /// Returns the first occurrence of a job after `after`. If a declaration waits behind the job, the declaration
-    /// determines the occurrence. Returns `None` if the job is not recurring and no declaration waits.
+    /// Returns the first occurrence of a job after the time `after`. If a push with DECLARE waits for the end of the
+    /// job's claim, this push determines the occurrence. Returns `None` if there is no such push and the job is not
+    /// recurring.
     pub(super) fn next_occurrence(&self, slot: u32, after: Millis) -> Option<Millis> {
         let job = &self.jobs[slot];
         match job.declaration() {
@@ -197,8 +204,8 @@ impl Queue {
         }
     }
 
-    /// Returns the due time of a waiting job. If the job [has missed](super::job::Job::has_missed) a run, a declaration
-    /// that waits behind the job determines this time.
+    /// Returns the due time of a ready or delayed job. If the job [has missed](super::job::Job::has_missed) a run, and
+    /// a push with DECLARE has waited for the end of its claim, this push determines the due time.
     pub(super) fn due_after_lease(&self, slot: u32, at: Millis) -> Millis {
         let job = &self.jobs[slot];
         let declared = job.has_missed(at) && self.has_declaration(slot);
@@ -206,8 +213,8 @@ impl Queue {
         next.unwrap_or_else(|| self.jobs[slot].due(at))
     }
 
-    /// Restores the declaration that waits behind the job with the same ID. Returns false, and does nothing, if there is
-    /// no such job or no declaration can wait behind it.
+    /// Restores a push with DECLARE that waits for the end of a claim of the job with the same ID. Returns false, and
+    /// does nothing, if there is no such job, or the push cannot wait for it.
     pub(super) fn restore_declaration(&mut self, new: &NewJob<'_>, is_timed: bool) -> bool {
         let can_wait = |slot: u32| {
             let has_lease = TreeId::OF_LEASES.contains(&self.jobs[slot].node.tree);

@@ -1,15 +1,14 @@
-//! Due entries: the entries of jobs in a second tree. A claimed job has such an entry if it has to wait after its lease
-//! expires. A job with a TTL also has one ([`super::expiry`]).
+//! Due entries: second entries of jobs, in trees of their own. They find the jobs that must wait after a lease has
+//! expired, and the jobs with a TTL ([`super::expiry`]).
 //!
 //! A job in [`TreeId::ClaimedBackoff`] waits for BACKOFF after its lease. A job in [`TreeId::ClaimedRecurring`] waits
-//! for its next occurrence. The time at which such a job is due again follows from the job alone
-//! ([`Job::due_again_at`]), because the claim has stored how long the job waits for BACKOFF. So no effect is needed
-//! when the lease expires.
+//! for its next occurrence. The data of the job determine when it is due again ([`Job::due_again_at`]), because a claim
+//! stores the delay that BACKOFF will cause. So nothing needs to be changed or replicated when the lease expires.
 //!
-//! Like all trees of claimed jobs, these two trees are ordered by deadline. But BACKOFF and JITTER can change the order
-//! in which jobs are due again. So each job in the two trees also has an entry, a [`DueEntry`], in a second tree
-//! ([`TreeId::OF_DUE_ENTRIES`]). The second tree is ordered by the time at which jobs are due again. A job with a group
-//! has two entries: in a tree of its group, and in a tree of all groups.
+//! Like all trees of claimed jobs, these two trees are ordered by deadline. But the jobs are due again in another
+//! order, for example because BACKOFF delays one job longer than another. So each job in the two trees also has a
+//! [`DueEntry`] in a second tree ([`TreeId::OF_DUE_ENTRIES`]), which is ordered by the time at which jobs are due
+//! again. A job with a group has two such entries: in a tree of its group, and in a tree of all groups.
 
 use super::groups::root_mut;
 use super::items::DueEntry;
@@ -49,7 +48,7 @@ impl Queue {
         }
     }
 
-    /// Updates a job's [`DueEntry`] entries after the job has moved to `slot`.
+    /// After a job has moved to another place in memory, stores its new `slot` in its [`DueEntry`] entries.
     pub(super) fn renumber_due_entries(&mut self, slot: u32) {
         if !self.has_entries(slot) {
             return;
@@ -110,7 +109,8 @@ impl Queue {
 }
 
 impl Job {
-    /// Returns the due time of the job at `now`. If the job's lease has expired, this is the time of
+    /// Returns the time of a job at `now`: the due time of a ready or delayed job, the deadline of a claimed job, or
+    /// the time at which a dead letter became one. If the lease has expired, the due time is
     /// [`due_again_at`](Job::due_again_at).
     pub fn due(&self, now: Millis) -> Millis {
         if self.is_lease_expired(now) { self.due_again_at() } else { self.node.time }

@@ -1,12 +1,11 @@
 //! Effects: what the module replicates and writes to the AOF instead of commands.
 //!
 //! An effect contains the results of a command: IDs, tokens, absolute times. It also contains `at`, the time at which
-//! the server ran the command. What an effect does depends only on the queue and the effect. So after the same effects,
-//! two queues have the same bytes, whatever the clocks of their servers say. The server that runs a command changes its
-//! own queue by the same effect.
+//! the server ran the command. An effect reads no clock. So after the same effects, two queues have the same bytes,
+//! whatever the clocks of their servers say. The server that runs a command changes its own queue by the same effect.
 //!
-//! `at` determines whether the changed job is due at once ([`State::Ready`]), and whether its lease had expired. The
-//! counter `expired_leases` counts the expired leases.
+//! `at` determines whether the changed job is due at once ([`State::Ready`]), and whether its lease had expired. In
+//! that case, the counter `expired_leases` grows.
 
 use super::ids::AutoId;
 use super::job::Attempt;
@@ -21,7 +20,7 @@ use super::{MAX_COUNT, MAX_NOW, MAX_TIME, Millis, Queue};
 /// the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effect<'a> {
-    /// The clock of the server that ran the command.
+    /// The time at which the command ran, by the clock of its server.
     pub at: Millis,
     pub change: Change<'a>,
 }
@@ -33,8 +32,8 @@ pub enum Change<'a> {
         job: NewJob<'a>,
         /// Whether the queue generated the ID.
         generated: bool,
-        /// AGAIN. If the queue has a waiting job with this ID, that job gets the payload and the TTL of this push. If
-        /// the queue has a claimed job with this ID, this push waits behind that job.
+        /// Whether the push has AGAIN. If so, and the queue has a waiting job with this ID, that job gets the payload
+        /// and the TTL of this push. If that job is claimed, this push waits until the claim ends.
         again: bool,
     },
     /// DECLARE: pushes a recurring job, or gives the job with the same ID the arguments of this push. If that job is
@@ -42,8 +41,9 @@ pub enum Change<'a> {
     Declare { job: NewJob<'a>, is_timed: bool },
     /// Changes the job with this ID.
     Job { id: &'a [u8], change: JobChange<'a> },
-    /// Removes the units of RATE that are available again. Makes the other taken units available again after at most
-    /// one window. Does the same with the units of GROUPRATE, for a limited number of groups.
+    /// Updates the log of the units that claims have taken from RATE. Removes the units that are available again, and
+    /// limits the time for which the others stay taken to one window. Does the same for GROUPRATE, but only for a
+    /// limited number of groups.
     SettleRates,
     /// Makes the `count` oldest dead letters ready. If `group` is a name, takes only dead letters of this group.
     Redrive { count: u64, group: Option<&'a [u8]> },
@@ -51,17 +51,17 @@ pub enum Change<'a> {
     Hold { group: &'a [u8], until: Millis },
     /// Replaces the settings.
     Configure(Settings),
-    /// AOF rewriting: restores a job. Jobs are restored in the order of `seq`.
+    /// AOF rewriting: restores a job. Jobs are restored in the order of their push numbers.
     RestoreJob(JobData<'a>),
-    /// AOF rewriting: restores a push that waits behind the job with the same ID.
+    /// AOF rewriting: restores a push with AGAIN that waits for the end of a claim of the job with the same ID.
     RestoreFollower(NewJob<'a>),
-    /// AOF rewriting: restores a declaration that waits behind the job with the same ID.
+    /// AOF rewriting: restores a push with DECLARE that waits for the end of a claim of the job with the same ID.
     RestoreDeclaration { job: NewJob<'a>, is_timed: bool },
-    /// AOF rewriting: restores the text of PROGRESS, and its time.
+    /// AOF rewriting: restores a job's text of PROGRESS, and the time of this text.
     RestoreProgress { id: &'a [u8], text: &'a [u8], at: Millis },
-    /// AOF rewriting: restores taken units of a group (GROUPRATE). If `group` is `None`, restores taken units of RATE.
-    /// Units of RATE come after `Configure`, and units of groups after the jobs. The units of each group, and those of
-    /// RATE, are in the order of `back_at`.
+    /// AOF rewriting: restores units that claims have taken from the GROUPRATE of a group, or from RATE if `group` is
+    /// `None`. The units of RATE come after `Configure`, and those of groups after the jobs. The units of each group,
+    /// and those of RATE, are in the order of `back_at`, the time at which they become available again.
     RestoreUnits { group: Option<&'a [u8]>, taken: Taken },
     /// AOF rewriting: moves a group to the end of the order in which groups take turns. Groups are restored in this
     /// order.
@@ -108,8 +108,9 @@ pub enum JobChange<'a> {
     Drop,
     /// Removes a waiting job whose TTL has ended. A recurring job is due at `next_due` instead.
     Expire { next_due: Option<Millis> },
-    /// If the job is a dead letter, replaces the job with the push or the declaration that waits behind it. If the
-    /// job's lease has expired without making the job a dead letter, carries out the declaration.
+    /// Carries out the push that has waited for the end of the job's claim (AGAIN, DECLARE). If the job is a dead
+    /// letter, the push replaces it. If the job is ready or delayed again, because its lease has expired, a push with
+    /// DECLARE changes it.
     Follow,
     /// PROGRESS: stores a text. If it is empty, removes the stored text.
     Progress { text: &'a [u8] },
@@ -129,7 +130,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Whether the numbers are small enough for a reply, and can grow without an overflow.
+    /// Whether the counters are small enough for a reply, and can grow without an overflow.
     pub(super) fn possible(&self) -> bool {
         let counts = Counters::FIELDS.iter().map(|field| (field.get)(&self.counters));
         counts.chain([self.last_token, self.next_seq]).all(|count| count <= MAX_COUNT) && self.last_id.possible()
@@ -236,7 +237,8 @@ impl Queue {
         self.change_job(slot, at, change).then_some(Effect { at, change: Change::Job { id, change } })
     }
 
-    /// Applies a change. The caller has checked that the job's state allows it. `sink` gets the effect.
+    /// Applies a change of a job, and passes it to `sink` as an effect. The caller has checked that the job's state
+    /// allows the change.
     pub(super) fn carry_out(
         &mut self,
         slot: u32,

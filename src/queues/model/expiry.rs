@@ -1,9 +1,10 @@
 //! TTL: when a job expires, how a claim passes over expired jobs, and how they are dropped.
 //!
-//! A ready or delayed job expires when its TTL ends. The upkeep then drops the job. A recurring job is not removed, but
-//! waits for its next occurrence. Until the upkeep acts, the expired job still counts as ready or delayed, and PEEK
-//! lists it. But no claim gets the job, and it neither has a turn nor keeps an ORDERED group closed. If the clock steps
-//! back before the upkeep has dropped the job, the job has not expired, and a claim can get it again.
+//! A ready or delayed job expires when its TTL ends. The upkeep, which runs in the background, then drops the job. But
+//! a recurring job stays, and waits for its next occurrence. Until the upkeep acts, the expired job still counts as
+//! ready or delayed, and PEEK lists it. But no claim gets the job, and it does not delay the other jobs of an ORDERED
+//! group. If the clock steps back before the upkeep has dropped the job, the job has not expired, and a claim can get
+//! it again.
 //!
 //! # How a claim passes over expired jobs
 //!
@@ -18,18 +19,18 @@
 //!   better priority between jobs that have not expired. Then a claim takes longer until the upkeep has dropped the
 //!   expired jobs.
 //!
-//! A group stores a time before which no claim gets a job of it, and the latest end of its TTLs ([`super::groups`]). So
-//! a claim skips a group whose jobs have all expired. It searches a group for a job that has not expired only if some of
-//! the group's jobs may have expired.
+//! A group stores a time before which no claim gets one of its jobs, and the latest end of its TTLs
+//! ([`super::groups`]). So a claim skips a group whose jobs have all expired. It searches a group for a job that has
+//! not expired only if some of the group's jobs may have expired.
 //!
 //! # When the upkeep acts
 //!
 //! [`Queue::expiries`] contains the following jobs, each with the time at which the upkeep must act:
 //!
 //! - a job with a TTL: when the TTL ends, or when the job's lease expires, if that is later,
-//! - a job in [`TreeId::ClaimedLast`] with a follower (AGAIN): when the lease expires, because the job becomes a dead
-//!   letter,
-//! - a job with a waiting declaration (DECLARE): when the lease expires, to carry out the declaration.
+//! - a job in [`TreeId::ClaimedLast`], if a push with AGAIN waits for the end of its claim: when the lease expires,
+//!   because the job becomes a dead letter, and the push replaces it,
+//! - a job, if a push with DECLARE waits for the end of its claim: when the lease expires, to carry out this push.
 
 use super::Full;
 use super::effect::{Effect, JobChange};
@@ -63,8 +64,8 @@ impl Queue {
         }
     }
 
-    /// Adds a job to `expiries`. Must be called after the job has moved to another tree, and after its follower
-    /// ([`super::followers`]) has changed.
+    /// Adds a job to [`Queue::expiries`], the jobs on which the upkeep must act. Must be called after the job has moved
+    /// to another tree, and after the push that waits behind it ([`super::followers`]) has changed.
     pub(super) fn link_expiry(&mut self, slot: u32) {
         let expiry = self.expiry(slot);
         if expiry != NEVER {
@@ -72,8 +73,8 @@ impl Queue {
         }
     }
 
-    /// Removes a job from `expiries`. Must be called before the job moves to another tree, and before its follower
-    /// ([`super::followers`]) changes.
+    /// Removes a job from [`Queue::expiries`], the jobs on which the upkeep must act. Must be called before the job
+    /// moves to another tree, and before the push that waits behind it ([`super::followers`]) changes.
     pub(super) fn unlink_expiry(&mut self, slot: u32) {
         if !self.expiries.is_empty() {
             let expiry = self.expiry(slot);
@@ -81,7 +82,7 @@ impl Queue {
         }
     }
 
-    /// Updates a job's entry in `expiries` after the job has moved from the slot `from` to `slot`.
+    /// Updates a job's entry in [`Queue::expiries`] after the job has moved from the slot `from` to `slot`.
     pub(super) fn renumber_expiry(&mut self, from: u32, slot: u32) {
         if !self.expiries.is_empty() {
             let expiry = self.expiry(slot);
@@ -91,8 +92,8 @@ impl Queue {
         }
     }
 
-    /// Returns the time at which a job's TTL ends. If the job waits for its next occurrence after its lease, returns
-    /// the end of that occurrence's TTL. The job must have a TTL.
+    /// Returns the time at which a job's TTL ends. If the job will wait for its next occurrence when its lease expires,
+    /// returns the end of that occurrence's TTL. The job must have a TTL.
     pub(super) fn end_of_ttl(&self, slot: u32) -> Millis {
         let job = &self.jobs[slot];
         let ttl = job.ttl().unwrap_or_default();
@@ -102,8 +103,8 @@ impl Queue {
         }
     }
 
-    /// Returns the job of a tree of [`TreeId::OF_TTL`] to serve first, or `None`. Considers only jobs that have not
-    /// expired at `now`, and that are due at `due`.
+    /// Of the jobs in a tree of [`TreeId::OF_TTL`], returns the one to serve first, or `None`. Considers only jobs that
+    /// have not expired at `now`, and whose due time is not after `due`.
     pub(super) fn best_with_ttl(&self, root: u32, now: Millis, due: Millis) -> Option<(&JobNode, u32)> {
         let (items, order) = (&*self.due_entries, self.order());
         let best = if root != NIL && items[root].node.tree == TreeId::ReadyTtl {
@@ -114,8 +115,8 @@ impl Queue {
         (best != NIL).then(|| (&items[best].node, items[best].job))
     }
 
-    /// Returns the time at which all jobs of a group that a claim could get have expired. From this time on, no claim
-    /// gets a job of the group until a command changes the group. Returns [`NEVER`] if there is no such time.
+    /// Returns the time at which the last job that a claim could get from a group has expired. From this time on, no
+    /// claim gets a job of the group until a command changes the group. Returns [`NEVER`] if there is no such time.
     pub(super) fn closes_at(&self, roots: &Roots) -> Millis {
         let has_candidate = |&(id, _): &(TreeId, Part)| self.tree(roots, id).best(Part::All, 0, self.order()).is_some();
         if !roots.have_ttl() || parts(State::Ready).iter().any(has_candidate) {
@@ -129,9 +130,9 @@ impl Queue {
         ends.into_iter().max().unwrap_or(NEVER)
     }
 
-    /// Drops expired jobs. If the lease of a job's last attempt has expired, and a push with AGAIN waits behind the
-    /// job, replaces the job with that push. Carries out declarations that wait behind an expired lease. Acts on at
-    /// most `most` jobs, and returns their number. O(log n) per job.
+    /// Drops expired jobs. Also carries out pushes that wait for the end of a claim, if the lease of the claim has
+    /// expired: a push with AGAIN replaces a job without an attempt left, and a push with DECLARE changes the job. Acts
+    /// on at most `most` jobs, and returns their number. O(log n) per job.
     pub fn drop_expired(&mut self, at: Millis, most: usize, mut sink: impl FnMut(&Effect<'_>)) -> usize {
         for dropped in 0..most {
             let Some(&(expiry, slot)) = self.expiries.first() else { return dropped };
@@ -188,7 +189,7 @@ fn best_of_ready(items: &Chunks<DueEntry>, mut root: u32, now: Millis, order: Se
 }
 
 /// Compares the job `found` with the jobs in the subtree `root`. Returns the job to serve first. In the subtree,
-/// considers only jobs that have not expired at `now`, and that are due at `due`.
+/// considers only jobs that have not expired at `now`, and whose due time is not after `due`.
 fn best_of_waiting(
     items: &Chunks<DueEntry>,
     mut root: u32,

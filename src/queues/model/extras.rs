@@ -1,4 +1,4 @@
-//! Extras: the worker, the error text, and some times of a job.
+//! Extras: the optional texts and times of a job, such as the worker's name and the error text.
 
 use super::Millis;
 use super::job_data::Extras;
@@ -27,8 +27,8 @@ pub(super) struct OwnedExtras {
     since: ShortTime,
     worker_len: u8,
     error_len: [u8; 2],
-    /// The worker's name, and the error text. If the job has a text of PROGRESS, its time in seven bytes and the text
-    /// follow.
+    /// The worker's name, then the error text. If the job has a text of PROGRESS, the time of this text, in seven
+    /// bytes, and the text follow.
     texts: Box<[u8]>,
 }
 

@@ -1,6 +1,6 @@
 //! Tables of the numbers of a queue: its [settings](super::Settings::FIELDS), its [counters](super::Counters::FIELDS),
-//! and the optional numbers of a [job](super::JobData::FIELDS). A number's row determines how the number is stored,
-//! replicated, set by ZQ.CONFIG and shown by ZQ.STATS.
+//! and the optional numbers of a [job](super::JobData::FIELDS). Each number has a row, which determines how the number
+//! is stored, replicated, set by ZQ.CONFIG and shown by ZQ.STATS.
 
 use crate::base::stream::{DecodeError, Reader, Writer};
 
@@ -9,7 +9,7 @@ use crate::base::stream::{DecodeError, Reader, Writer};
 /// A number is stored only if it differs from its default. Each row has a bit in a mask that says which numbers are
 /// stored. So a new row must be added at the end of its table.
 pub struct Field<T> {
-    /// The name in replies, in AOF files and in replicated effects.
+    /// The field's name in replies, in AOF files and in replicated effects.
     pub name: &'static str,
     /// The option of ZQ.CONFIG that sets the field. If several fields have the same option, the option's values are in
     /// the order of the fields.
@@ -65,7 +65,7 @@ pub fn write_values<T>(fields: &[Field<T>], of: &T, default: &T, to: &mut impl W
     fields.iter().filter_map(|field| field.changed(of, default)).for_each(|value| to.number(value));
 }
 
-/// Reads the fields whose bits are set in `present`. All fields of `of` must have their defaults.
+/// Reads the fields whose bits are set in `present`. Before the call, all fields of `of` must have their defaults.
 pub fn read_values<T>(
     fields: &[Field<T>],
     present: u64,
@@ -89,7 +89,7 @@ pub fn write_fields<T: Default>(fields: &[Field<T>], of: &T, to: &mut impl Write
     write_changed(fields, of, &T::default(), to);
 }
 
-/// Reads the fields that [`write_changed`] has written. All fields of `of` must have their defaults.
+/// Reads the fields that [`write_changed`] has written. Before the call, all fields of `of` must have their defaults.
 pub fn read_changed<T>(fields: &[Field<T>], of: &mut T, from: &mut impl Reader) -> Result<(), DecodeError> {
     let present = from.number()?;
     ensure(present >> fields.len() == 0, "unknown number")?;

@@ -48,9 +48,9 @@ impl Queue {
         self.decide(slot, at, id, JobChange::Ack { next_due: self.next_occurrence(slot, at) })
     }
 
-    /// Stores a text on how far a job has come: at most [`MAX_PROGRESS`](super::job_data::MAX_PROGRESS) bytes. An empty
-    /// text removes what is stored. Returns `None` if the token is not valid, and `Some(None)` if nothing changes.
-    /// O(log n).
+    /// Stores a worker's text on the progress of a job, at most [`MAX_PROGRESS`](super::job_data::MAX_PROGRESS) bytes.
+    /// An empty text removes the stored text. Returns `None` if the token is not valid, and `Some(None)` if nothing
+    /// changes. O(log n).
     pub fn progress<'a>(
         &mut self,
         now: Millis,
@@ -123,7 +123,7 @@ impl Queue {
         self.decide(slot, at, id, JobChange::Extend { deadline }).map(Some)
     }
 
-    /// Returns the slot of the job that has this ID and this token.
+    /// Returns the slot (index in [`Queue::jobs`]) of the job that has this ID and this token.
     fn find_by_token(&self, id: &[u8], token: u64) -> Option<u32> {
         let slot = self.slot_of(id)?;
         (token != 0 && self.jobs[slot].token == token).then_some(slot)

@@ -1,5 +1,6 @@
-//! A push behind a job waits until a claim of the job ends. With AGAIN, it is a *follower* of the job, and becomes a job
-//! then. With DECLARE, it is a *declaration* ([`super::declare`]).
+//! Pushes that wait *behind* a job: such a push has the ID of a claimed job, and waits until the claim ends. A push
+//! with AGAIN is a *follower*, and then becomes a job, or the next run of a recurring job. A push with DECLARE is a
+//! *declaration*, and then changes the job ([`super::declare`]).
 
 use super::Queue;
 use super::job_data::{NewJob, Ttl};
@@ -9,7 +10,7 @@ use super::node::TreeId;
 pub(super) struct PushBehind {
     payload: Box<[u8]>,
     group: Box<[u8]>,
-    /// The push, but with an empty ID, payload and group.
+    /// The other arguments of the push. The ID, the payload and the group are empty here.
     rest: NewJob<'static>,
     pub kind: Kind,
 }
@@ -17,7 +18,7 @@ pub(super) struct PushBehind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Follower,
-    /// `is_timed`: the push has AT or DELAY. If so, a new period counts from that time.
+    /// A push with DECLARE. `is_timed`: the push has AT or DELAY, and a new period counts from that time.
     Declaration {
         is_timed: bool,
     },
@@ -52,16 +53,16 @@ impl Queue {
         self.jobs[slot].behind().is_some()
     }
 
-    /// Restores the follower of the job with the same ID. Returns false, and does nothing, if there is no such job or no
-    /// push can wait behind it.
+    /// Restores a push with AGAIN that waits for the end of a claim of the job with the same ID. Returns false, and
+    /// does nothing, if there is no such job, or the push cannot wait for it.
     pub(super) fn restore_follower(&mut self, new: &NewJob<'_>) -> bool {
         let can_wait = |slot: u32| self.jobs[slot].node.tree != TreeId::Dead && !self.has_push_behind(slot);
         let slot = self.slot_of(new.id).filter(|&slot| can_wait(slot) && new.possible());
         slot.inspect(|&slot| self.wait_behind(slot, new, Kind::Follower)).is_some()
     }
 
-    /// Carries out a push with AGAIN of a claimed job. If a declaration waits behind the job, replaces the payload and
-    /// the TTL of the declaration with those of the push.
+    /// Makes a push with AGAIN wait until the claim of the job ends. But if a push with DECLARE waits already, it gets
+    /// the payload and the TTL of the push with AGAIN.
     pub(super) fn push_behind(&mut self, slot: u32, new: &NewJob<'_>) {
         match self.take_behind(slot) {
             Some(push) if push.kind != Kind::Follower => {
@@ -72,14 +73,15 @@ impl Queue {
         }
     }
 
-    /// Makes a push wait behind a job. If another push waits behind the job, replaces that push.
+    /// Makes a push (AGAIN, DECLARE) wait until the claim of a job ends. Replaces an earlier push that waits for this.
     pub(super) fn wait_behind(&mut self, slot: u32, new: &NewJob<'_>, kind: Kind) {
         self.unlink_expiry(slot);
         self.set_behind(slot, Some(PushBehind::of(new, kind).into()));
         self.link_expiry(slot);
     }
 
-    /// Removes and returns the push that waits behind a job. The job must be in a tree.
+    /// Removes and returns the push (AGAIN, DECLARE) that waits for the end of a job's claim. The job must be in a
+    /// tree.
     pub(super) fn take_behind(&mut self, slot: u32) -> Option<Box<PushBehind>> {
         if !self.has_push_behind(slot) {
             return None;
@@ -90,12 +92,12 @@ impl Queue {
         push
     }
 
-    /// Removes and returns the follower of a job. The job must be in no tree.
+    /// Removes and returns the push with AGAIN that waits for the end of a job's claim. The job must be in no tree.
     pub(super) fn take_follower(&mut self, slot: u32) -> Option<Box<PushBehind>> {
         if self.has_follower(slot) { self.set_behind(slot, None) } else { None }
     }
 
-    /// Removes and returns the declaration that waits behind a job. The job must be in no tree.
+    /// Removes and returns the push with DECLARE that waits for the end of a job's claim. The job must be in no tree.
     pub(super) fn take_declaration(&mut self, slot: u32) -> Option<Box<PushBehind>> {
         if self.has_declaration(slot) { self.set_behind(slot, None) } else { None }
     }
@@ -107,8 +109,8 @@ impl Queue {
         old
     }
 
-    /// If a push with AGAIN waits behind a recurring job, moves the payload and the TTL of the push to the job. Removes
-    /// the text of PROGRESS, which belongs to the old payload. The job must be in no tree.
+    /// If a push with AGAIN waits for the end of a recurring job's claim, moves the payload and the TTL of the push to
+    /// the job. Removes the text of PROGRESS, which belongs to the old payload. The job must be in no tree.
     pub(super) fn carry_out_follower(&mut self, slot: u32) {
         if let Some(push) = self.take_follower(slot) {
             self.clear_progress(slot);

@@ -1,5 +1,5 @@
-//! Entries of a job in trees other than those of its group: in the trees that contain all jobs with a group, and in
-//! a tree of due times.
+//! Entries of a job in trees other than those of its group: in the trees that contain all jobs with a group, and in a
+//! tree that is ordered by due time or by the end of the TTL.
 
 use super::Millis;
 use super::node::{JobNode, Links, OrderKey, TreeId, key};

@@ -1,6 +1,6 @@
 //! A job in the queue's memory.
 //!
-//! The links of a tree are in the jobs themselves. So a job takes one slot, ten bytes of the index, and one allocation
+//! The job itself contains the links of its tree. So a job takes one slot, ten bytes of the index, and one allocation
 //! for its ID and payload.
 
 use super::extras::OwnedExtras;
@@ -13,16 +13,17 @@ use crate::base::chunks::NIL;
 use smallvec::SmallVec;
 use std::ops::Range;
 
-/// A flag in the last byte of [`JobNode::high`]: the job has a group. Times do not use this bit.
+/// A flag in the last byte of [`JobNode::high`]: the job has a group. No time is large enough to use this bit.
 const GROUPED: u8 = 0x40;
 /// A flag in the last byte of [`JobNode::high`]: the job has a recurrence (EVERY).
 const RECURRING: u8 = 0x80;
 const FLAGS: u8 = GROUPED | HAS_TTL | RECURRING;
 
-/// The parts of [`Job::body`] before the ID: the flag that says whether the job has the part, and the length of the part.
+/// The optional parts of [`Job::body`], which come before the ID. For each part: the flag of a job that has the part,
+/// and the length of the part in bytes.
 const PARTS: [(u8, usize); 3] = [(GROUPED, 4), (HAS_TTL, 16), (RECURRING, 16)];
 
-/// Returns two times as a part of [`Job::body`].
+/// Encodes two times as an optional part of [`Job::body`].
 fn part_of(times: Option<[Millis; 2]>) -> SmallVec<[u8; 16]> {
     times.into_iter().flatten().flat_map(Millis::to_le_bytes).collect()
 }
@@ -41,22 +42,22 @@ pub enum Attempt {
 #[derive(Clone, Debug)]
 pub(super) struct Job {
     pub node: JobNode,
-    /// The ID, followed by the payload. Before the ID are the [`PARTS`] that the job has: the number [`Job::member`], the
-    /// TTL, and the recurrence.
+    /// The ID and the payload. Before them, the optional parts that the job has ([`PARTS`]): the number
+    /// [`Job::member`], the TTL, and the recurrence.
     pub body: Box<[u8]>,
     pub id_len: u32,
     /// The lower bits of [`Job::created`].
     pub low: u32,
-    /// The valid token. 0 if no token is valid.
+    /// The valid token of the job. 0 if no token is valid.
     pub token: u64,
-    /// `None` if the job has none of these parts.
+    /// The data that most jobs do not have. `None` if the job has none of them.
     pub rare: Option<Box<Rare>>,
     pub attempts: u32,
     /// The maximum number of attempts. 0: unlimited.
     pub max_attempts: u32,
 }
 
-/// The parts that most jobs do not have.
+/// The data that most jobs do not have, in an allocation of their own.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rare {
     /// How long the job waits after its lease expires: BACKOFF with JITTER, as it was at the claim. 0 if the job is not
@@ -105,7 +106,8 @@ impl Job {
         self.node.high[2] & flag != 0
     }
 
-    /// Returns the place of an optional part in [`body`](Job::body). The place is empty if the job does not have the part.
+    /// Returns the byte range of an optional part in [`body`](Job::body). The range is empty if the job does not have
+    /// the part.
     fn part(&self, flag: u8) -> Range<usize> {
         let mut part = 0..0;
         for (of, len) in PARTS {
@@ -183,14 +185,15 @@ impl Job {
         self.body = [&self.body[..kept], payload].concat().into_boxed_slice();
     }
 
-    /// Makes room for the number of the job's [`Member`](super::items::Member), or removes it. The job must be in no
-    /// group.
+    /// Adds room for the number of the job's [`Member`](super::items::Member) to [`body`](Job::body), or removes the
+    /// room. The job must be in no group.
     pub fn set_grouped(&mut self, is_grouped: bool) {
         let member = NIL.to_le_bytes();
         self.set_part(GROUPED, if is_grouped { &member } else { &[] });
     }
 
-    /// Returns the bytes that the job owns. They do not include the overhead of the allocation for [`body`](Job::body).
+    /// Returns the number of heap bytes that the job owns, without the overhead of the allocation for
+    /// [`body`](Job::body).
     pub fn owned_bytes(&self) -> usize {
         self.body.len() + self.rare.as_ref().map_or(0, |rare| rare.owned_bytes())
     }
@@ -221,7 +224,7 @@ impl Job {
         self.rare.as_ref().map_or_else(Extras::default, |rare| rare.extras.extras())
     }
 
-    /// Returns the push that waits behind the job.
+    /// Returns the push that waits for the end of the job's claim (AGAIN, DECLARE), if any.
     pub fn behind(&self) -> Option<&PushBehind> {
         self.rare.as_ref()?.behind.as_deref()
     }
@@ -303,7 +306,7 @@ impl Job {
         }
     }
 
-    /// Returns the tree that the job enters with the due time `due`. `at` is the time of the present command.
+    /// Returns the tree to which the job must be added if it is due at `due`. `at` is the time of the current command.
     pub fn due_tree(&self, due: Millis, at: Millis) -> TreeId {
         if due <= at { TreeId::Ready } else { self.delayed_tree(due) }
     }

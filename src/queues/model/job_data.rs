@@ -1,4 +1,4 @@
-//! The data of a job as replies, the stored form and effects have them: [`JobData`] and its parts, and [`NewJob`].
+//! The data of a job, as in replies, in the stored form and in effects: [`JobData`] and its parts, and [`NewJob`].
 
 use super::field::Field;
 use super::ids::AutoId;
@@ -6,7 +6,7 @@ use super::node::State;
 use super::{MAX_TIME, Millis};
 use crate::base::time;
 
-/// EVERY: after an ACK, the job waits for its next run.
+/// The recurrence of a job (EVERY): after an ACK, the job waits for its next run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recurrence {
     /// The time between two occurrences in ms, 1 ..= [`MAX_TIME`].
@@ -17,7 +17,7 @@ pub struct Recurrence {
 }
 
 impl Recurrence {
-    /// Returns the first occurrence that is after `now` and after the present occurrence.
+    /// Returns the first occurrence that is after `now` and after the current occurrence.
     pub(super) fn next(self, now: Millis) -> Millis {
         let periods = now.saturating_sub(self.anchor) / self.period.max(1) + 1;
         let ahead = periods.saturating_mul(self.period);
@@ -49,7 +49,7 @@ pub const MAX_PROGRESS: usize = 1024;
 /// The optional texts and times of a job. If absent, a time is 0, and a text is empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extras<'a> {
-    /// The time of the last claim. 0 if the token contains this time.
+    /// The time of the last claim. 0 if there was no claim, or if the token contains this time.
     pub claimed: Millis,
     /// The time of the last failure: a NACK, or the expiry of a lease.
     pub failed: Millis,
@@ -88,14 +88,14 @@ impl Extras<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobData<'a> {
     pub id: &'a [u8],
-    /// Empty if the job has no group.
+    /// The name of the job's group. Empty if the job has no group.
     pub group: &'a [u8],
     pub payload: &'a [u8],
     /// In the stored form, a job with an expired lease remains `Claimed` until an effect changes its state.
     pub state: State,
-    /// The due time, the deadline, or the time at which the job became a dead letter.
+    /// Depending on the state, the due time, the deadline, or the time at which the job became a dead letter.
     pub time: Millis,
-    /// A lower number is served first.
+    /// The priority: a lower number is served first.
     pub priority: i32,
     /// The push number, unique in the queue.
     pub seq: u64,
@@ -150,9 +150,9 @@ impl<'a> JobData<'a> {
         }
     }
 
-    /// Returns the data of the job in which all optional parts have their defaults. If the ID has the form of a
-    /// generated ID, the default of `created` is the time in the ID. Otherwise, the default is the due time for a
-    /// waiting job, and 0 for other jobs.
+    /// Returns this data with the defaults of all optional parts. If the ID has the form of a generated ID, the default
+    /// of `created` is the time in the ID. Otherwise, the default is the due time for a waiting job, and 0 for other
+    /// jobs.
     pub fn bare(&self) -> JobData<'a> {
         let JobData { id, payload, state, time, priority, seq, .. } = *self;
         let created = match (AutoId::parse(id), state) {
@@ -170,7 +170,7 @@ impl<'a> JobData<'a> {
 pub struct NewJob<'a> {
     pub id: &'a [u8],
     pub payload: &'a [u8],
-    /// Empty if the job has no group.
+    /// The name of the job's group. Empty if the job has no group.
     pub group: &'a [u8],
     pub due: Millis,
     pub priority: i32,

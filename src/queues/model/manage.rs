@@ -83,8 +83,8 @@ impl Queue {
         Some((held != until).then_some(Effect { at: now.min(MAX_NOW), change }))
     }
 
-    /// Returns the name of the job's group, for a NACK with HOLD. If a push with AGAIN takes the place of the job, the
-    /// ID may have another group after the NACK.
+    /// Returns the name of a job's group. A NACK with HOLD must get this name before the NACK: afterwards, a push with
+    /// AGAIN may have replaced the job, and may have another group.
     pub fn group_of(&self, id: &[u8]) -> Box<[u8]> {
         self.slot_of(id).map_or(&b""[..], |slot| self.group_name(&self.jobs[slot])).into()
     }
@@ -112,7 +112,7 @@ impl Queue {
     /// Replaces the settings. Values out of range are clamped. Returns `None` if nothing changes. O(1), unless the
     /// change updates jobs or groups ([`MAX_CONFIG_UPDATES`]).
     ///
-    /// If RATE was off before, all its units are available. If RATE had another value before, units in use become
+    /// If RATE was off before, all its units are available. If RATE had another value before, the taken units become
     /// available again within one window of the new RATE.
     pub fn configure(&mut self, now: Millis, settings: Settings) -> Option<Effect<'static>> {
         let at = now.min(MAX_NOW);
@@ -136,7 +136,8 @@ impl Queue {
         }
     }
 
-    /// Carries out CONFIG. O(1). If AGING or ORDERED changes, O(n), because the trees store the serving order.
+    /// Carries out CONFIG. O(1), or O(groups with jobs) if a setting of groups changes. If AGING or ORDERED changes,
+    /// O(n), because the trees store the serving order.
     pub(super) fn set(&mut self, at: Millis, settings: Settings) {
         let old = *std::mem::replace(&mut self.settings, settings.into());
         match settings.rate {

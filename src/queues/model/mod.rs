@@ -59,8 +59,9 @@
 //! # Expired jobs, and pushes behind a claim
 //!
 //! If the TTL of a job has ended, no claim gets the job, and the upkeep drops it with an effect ([`expiry`]). Until
-//! then, the job still counts as ready or delayed. A push with AGAIN can wait behind a claim ([`followers`]). The
-//! effect that ends the claim makes this push a job. A declaration waits in the same way ([`declare`]).
+//! then, the job still counts as ready or delayed. If a push with AGAIN has the ID of a claimed job, the push waits
+//! until the claim ends ([`followers`]). The effect that ends the claim makes this push a job. A push with DECLARE, a
+//! *declaration*, waits in the same way, and then changes the job ([`declare`]).
 //!
 //! # Times and limits
 //!
@@ -159,7 +160,8 @@ const MAX_COUNT: u64 = 1 << 62;
 #[derive(Clone, Debug, Default)]
 pub struct Queue {
     jobs: Chunks<Job>,
-    /// Each entry is the time at which the upkeep must act on a job, and the slot of this job ([`expiry`]).
+    /// The jobs on which the upkeep must act ([`expiry`]), for example because their TTL ends: the time, and the job's
+    /// slot.
     expiries: Sparse<BTreeSet<(Millis, u32)>>,
     /// The jobs by ID. Empty while the queue has few jobs ([`place`]).
     index: Index,
@@ -178,10 +180,11 @@ pub struct Queue {
     next_seq: u64,
     /// The heap memory of the elements of `jobs`, in bytes.
     owned_bytes: usize,
-    /// The number of jobs behind which a push with AGAIN waits. MAXLEN counts these pushes.
+    /// The number of pushes with AGAIN that wait for the end of a claim. MAXLEN counts these pushes.
     followers: u32,
     priorities: Sparse<Priorities>,
-    /// `None` if no job has a group, no group is held, and GROUPCONCURRENCY, GROUPRATE and ORDERED are off.
+    /// The groups of jobs. `None` if no job has a group, no group is held, and GROUPCONCURRENCY, GROUPRATE and ORDERED
+    /// are off.
     groups: Option<Box<Groups>>,
 }
 
@@ -199,8 +202,8 @@ impl Queue {
         self.len() == 0
     }
 
-    /// Whether the queue has only counters: no job, no taken unit of RATE or GROUPRATE, and no setting that differs from
-    /// its default. A hold (ZQ.HOLD) ends with the last job of its group. O(1).
+    /// Whether the queue has only counters: no job, no taken unit of RATE or GROUPRATE, and no setting that differs
+    /// from its default. A hold (ZQ.HOLD) needs no check, because it ends with the last job of its group. O(1).
     pub fn is_unused(&self) -> bool {
         self.is_empty()
             && self.groups.is_none()

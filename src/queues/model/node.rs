@@ -21,19 +21,19 @@ pub enum State {
 impl State {
     pub const ALL: [State; 4] = [State::Ready, State::Delayed, State::Claimed, State::Dead];
 
-    /// Returns the name in replies and in the replication stream.
+    /// Returns the name of the state in replies and in the replication stream.
     pub fn name(self) -> &'static str {
         ["ready", "delayed", "claimed", "dead"][self as usize]
     }
 }
 
-/// The name of a tree. Each [`Roots`] has the root of one tree for each name. A job is in a tree with one of the names
-/// in [`TreeId::OF_JOBS`]. Only an [`Effect`](super::effect::Effect) moves a job to a tree with another name. The table
-/// in [`queue`](super) shows the states of the jobs in each tree.
+/// The kind of a tree. Each [`Roots`] has the root of one tree of each kind. A job is in a tree of one of the kinds
+/// [`TreeId::OF_JOBS`]. Only an [`Effect`](super::effect::Effect) moves a job to a tree of another kind. The table in
+/// [`queue`](super) shows the states of the jobs in each tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum TreeId {
-    /// A command made the job due at once: a push, a NACK without delay, REDRIVE.
+    /// The job was due when its due time was last set, for example by a push, a NACK without a delay, or REDRIVE.
     Ready = 0,
     Delayed = 1,
     /// The job is claimed and has attempts left, and BACKOFF is off. When the lease expires, the job is due again.
@@ -52,7 +52,7 @@ pub(super) enum TreeId {
     /// Has an entry for each job in `ClaimedBackoff`, ordered by the time at which the job is due again
     /// ([`super::due_entries`]).
     BackoffDue = 8,
-    /// The second tree of the jobs in `ClaimedRecurring`, ordered by the time of their next occurrence
+    /// Has an entry for each job in `ClaimedRecurring`, ordered by the time of the job's next occurrence
     /// ([`super::due_entries`]).
     RecurringDue = 9,
     /// Has an entry for each job in `Ready` that has a TTL, ordered by the end of the TTL ([`super::expiry`]).
@@ -60,7 +60,8 @@ pub(super) enum TreeId {
     /// Has an entry for each job in `Delayed`, `Claimed` and `ClaimedBackoff` that has a TTL, ordered by the time at
     /// which the job is due (again).
     WaitingTtl = 11,
-    /// Like `WaitingTtl`, but for the jobs in `Upcoming` and `ClaimedRecurring`.
+    /// Has an entry for each job in `Upcoming` and `ClaimedRecurring` that has a TTL, ordered by the time at which the
+    /// job is due (again).
     UpcomingTtl = 12,
 }
 
@@ -100,7 +101,7 @@ impl TreeId {
         }
     }
 
-    /// Returns the second tree of the jobs in this tree ([`super::due_entries`]), if there is one.
+    /// Returns the tree that has a due entry for each job in this tree ([`super::due_entries`]), if there is one.
     pub fn second(self) -> Option<TreeId> {
         match self {
             TreeId::ClaimedBackoff => Some(TreeId::BackoffDue),
@@ -110,7 +111,7 @@ impl TreeId {
     }
 
     /// Returns the tree of [`TreeId::OF_TTL`] with the entries of this tree's jobs that have a TTL. Returns `None` if
-    /// no claim gets a job of this tree without a command.
+    /// claims never get a job of this tree, for example a dead letter.
     pub fn of_ttl(self) -> Option<TreeId> {
         match self {
             TreeId::Ready => Some(TreeId::ReadyTtl),
@@ -140,7 +141,8 @@ pub(super) struct Roots([u32; 13]);
 impl Roots {
     pub const EMPTY: Roots = Roots([NIL; 13]);
 
-    /// Whether any job has a TTL. Ignores dead letters, and jobs that become dead letters when their leases expire.
+    /// Whether any job in these trees has a TTL. Ignores dead letters, and jobs that become dead letters when their
+    /// leases expire.
     pub fn have_ttl(&self) -> bool {
         TreeId::OF_TTL.into_iter().any(|tree| self[tree] != NIL)
     }
@@ -195,8 +197,8 @@ pub(super) struct JobNode {
     pub seq: u64,
     pub priority: i32,
     pub links: Links,
-    /// The [candidate](JobNode::is_candidate) of this subtree that is served first, or `NIL`. Unused if the tree has
-    /// no serving order ([`TreeId::is_served`]).
+    /// The item of this subtree that is served first, or `NIL`. Only [candidates](JobNode::is_candidate) count. Unused
+    /// if the tree has no serving order ([`TreeId::is_served`]).
     pub best: u32,
     pub tree: TreeId,
     /// The upper bits of [`Job::created`](super::job::Job::created), and three flags of the job. Without this field,
@@ -204,8 +206,8 @@ pub(super) struct JobNode {
     pub high: [u8; 3],
 }
 
-/// The key of an item in a tree: time, priority, push number. Jobs with the same time are in serving order, whatever
-/// the value of AGING is.
+/// The key of an item in a tree: time, priority, push number. Without ORDERED, jobs with the same time are in serving
+/// order, whatever the value of AGING is.
 pub(super) type OrderKey = (Millis, i32, u64);
 
 pub(super) fn key(node: &JobNode) -> OrderKey {
@@ -217,7 +219,8 @@ pub(super) fn key(node: &JobNode) -> OrderKey {
 pub(super) const HAS_TTL: u8 = 0x20;
 
 impl JobNode {
-    /// Whether the item can be the best one of its tree.
+    /// Whether the item is a *candidate*: it can be the item of its tree that is served first. A job with a TTL is a
+    /// candidate only in a tree of [`TreeId::OF_TTL`].
     pub fn is_candidate(&self) -> bool {
         self.high[2] & HAS_TTL == 0
     }

@@ -10,8 +10,8 @@ use super::{Millis, Queue};
 use crate::base::chunks::Chunks;
 use crate::base::index::Index;
 
-/// A queue begins to use its index when it has more jobs, and stops when it has half as many. Without the index, a
-/// search reads all jobs. Many applications have a queue for each user, with few jobs.
+/// A queue with more jobs than this uses an index, until it has fewer than half as many. Without an index, a search
+/// reads all jobs. Many applications have a queue for each user, with few jobs.
 const FEW: u32 = 8;
 
 /// The result of a search for an ID.
@@ -59,8 +59,8 @@ impl Queue {
         self.link(slot, tree, time);
     }
 
-    /// Removes a job, and the push or the declaration that waits behind it. The job in the last slot moves to the free
-    /// slot, so slots that the caller has stored become invalid.
+    /// Removes a job, and the push that waits for the end of its claim (AGAIN, DECLARE). The job in the last slot moves
+    /// to the free slot, so slots that the caller has stored become invalid.
     pub(super) fn remove(&mut self, slot: u32) {
         self.unlink(slot);
         self.followers -= u32::from(self.has_follower(slot));
@@ -104,7 +104,7 @@ impl Queue {
         }
     }
 
-    /// Changes the tree of a job. `change` gets the root of the tree and returns the new root.
+    /// Changes the tree that contains a job. `change` gets the root of the tree and returns the new root.
     fn change_tree(&mut self, slot: u32, change: impl FnOnce(&mut Chunks<Job>, u32, ServingOrder) -> u32) {
         let order = self.order();
         let order = ServingOrder { by_key: !order.by_push && self.priorities.are_one(self.len()), ..order };

@@ -1,5 +1,6 @@
-//! The number of jobs of each priority except 0, for up to eight priorities. If all jobs have the same priority, their
-//! due times determine the serving order.
+//! Counts the jobs of each priority, to detect that all jobs have the same priority. Then, unless the queue is ORDERED,
+//! due times determine the serving order. Priority 0 is not counted, and at most eight priorities are counted
+//! separately.
 
 use crate::base::sparse::Off;
 
@@ -34,8 +35,8 @@ impl Priorities {
         }
     }
 
-    /// Whether all of `jobs` jobs have the same priority. If the queue had more than eight priorities before, the result
-    /// may be false although all jobs now have the same priority.
+    /// Whether all jobs of the queue have the same priority. `jobs` is their number. If the queue had more than eight
+    /// priorities before, the result may be false although all jobs now have the same priority.
     pub fn are_one(&self, jobs: usize) -> bool {
         self.others == 0 && (self.counts.is_empty() || self.counts.len() == 1 && self.counts[0].1 as usize == jobs)
     }

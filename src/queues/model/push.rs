@@ -14,7 +14,7 @@ pub struct Push<'a> {
     pub id: Option<&'a [u8]>,
     /// The due time. It is `now` if the push has neither DELAY nor AT.
     pub due: Millis,
-    /// A lower number is served first.
+    /// The priority: a lower number is served first.
     pub priority: i32,
     /// The maximum number of attempts. 0: unlimited. `None`: the setting of the queue.
     pub max_attempts: Option<u32>,
@@ -29,8 +29,8 @@ pub struct Push<'a> {
     pub again: bool,
 }
 
-/// The queue already has MAXLEN jobs. Dead letters do not count. Pushes with AGAIN that wait for the end of a claim
-/// count as jobs. Without MAXLEN, the limit is four billion jobs.
+/// The error if the queue already has MAXLEN jobs. Dead letters do not count. Pushes with AGAIN that wait for the end
+/// of a claim count as jobs. Without MAXLEN, the limit is four billion jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
@@ -106,8 +106,8 @@ impl Queue {
         self.next_seq < MAX_COUNT
     }
 
-    /// Returns how many more jobs MAXLEN allows. Dead letters do not count. Pushes that wait behind a job (AGAIN)
-    /// count. O(log n).
+    /// Returns how many more jobs MAXLEN allows. Dead letters do not count. Pushes with AGAIN that wait for the end of
+    /// a claim count. O(log n).
     pub(super) fn room(&self, at: Millis) -> u64 {
         match self.settings.maxlen {
             0 => u64::MAX,
@@ -115,7 +115,7 @@ impl Queue {
         }
     }
 
-    /// Whether the queue has more jobs than MAXLEN, which was lowered.
+    /// Whether the queue has more jobs than MAXLEN allows, for example because MAXLEN was lowered.
     pub(super) fn is_overfull(&self, at: Millis) -> bool {
         self.settings.maxlen > 0 && self.jobs_that_count(at) > self.settings.maxlen
     }

@@ -11,7 +11,7 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::ops::Index;
 
-/// The items of a tree: all items, those with `time <= now`, or those with `time > now`.
+/// Which items of a tree a query considers: all items, those with `time <= now`, or those with `time > now`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     All,
@@ -114,15 +114,15 @@ impl<'a> JobTree<'a> {
         first
     }
 
-    /// Returns the first time, not before `from`, of a candidate whose push number is below `before`. The tree must store
-    /// the order of ORDERED. O(log n).
+    /// Returns the first time, not before `from`, of a [candidate](JobNode::is_candidate) whose push number is below
+    /// `before`. The tree must store the order of ORDERED. O(log n).
     pub fn first_pushed(self, from: Millis, before: u64) -> Option<Millis> {
         let first = read!(self, |items| first_pushed(items, self.root, from, before));
         (first != NIL).then(|| self.node(first).time)
     }
 
-    /// Finds the candidate to serve first. For [`Part::Until`], considers only items with `time <= now`. For any other
-    /// part, considers all items. Returns the item's node and its job.
+    /// Finds the [candidate](JobNode::is_candidate) to serve first. For [`Part::Until`], considers only items with
+    /// `time <= now`. For any other part, considers all items. Returns the item's node and its job.
     pub fn best(self, part: Part, now: Millis, order: ServingOrder) -> Option<(&'a JobNode, u32)> {
         let best = match part {
             Part::Until => read!(self, |items| best_until(items, self.root, now, order)),
@@ -195,7 +195,7 @@ fn first_pushed<T: Item>(items: &Chunks<T>, root: u32, from: Millis, before: u64
     first_pushed(items, links.right, from, before)
 }
 
-/// Returns the best candidate of a piece, or `NIL`.
+/// Returns the item of a piece that is served first, or `NIL` if the piece has no [candidate](JobNode::is_candidate).
 fn candidate<T: Item>(items: &Chunks<T>, piece: Piece) -> u32 {
     match piece {
         Piece::One(number) if items[number].node().is_candidate() => number,
@@ -297,7 +297,7 @@ pub(super) struct ByRank<'a> {
     pieces: BinaryHeap<Ranked<'a>>,
 }
 
-/// A piece, with the rank of its best job.
+/// A piece, with the rank of its best job. A lower rank is served first.
 struct Ranked<'a> {
     rank: Rank,
     tree: JobTree<'a>,
@@ -325,7 +325,8 @@ impl PartialEq for Ranked<'_> {
 
 impl Eq for Ranked<'_> {}
 
-/// The rank of the job behind which a list begins. The list may skip at most `most` jobs, including this job.
+/// Where a list of jobs in serving order begins: behind the job with this rank. To get there, the list may skip at most
+/// `most` jobs, including this job.
 #[derive(Clone, Copy)]
 pub(super) struct Behind {
     pub rank: Rank,
@@ -337,8 +338,8 @@ impl<'a> ByRank<'a> {
         Self::behind(trees, now, order, None).expect("nothing comes before")
     }
 
-    /// Returns the jobs behind a rank. Skips the other jobs without sorting them. Returns `None` if there are more than
-    /// [`Behind::most`] jobs to skip.
+    /// Lists the jobs that are served after a rank. Skips the other jobs without sorting them. Returns `None` if there
+    /// are more than [`Behind::most`] jobs to skip.
     pub fn behind(
         trees: impl Iterator<Item = (JobTree<'a>, Part)>,
         now: Millis,
@@ -360,8 +361,8 @@ impl<'a> ByRank<'a> {
     }
 }
 
-/// Adds to `pieces` the part of a piece that is behind the rank. Returns false if there are more than [`Behind::most`]
-/// jobs to skip.
+/// Adds to `pieces` those parts of `piece` whose jobs are served after the rank of `behind`. Returns false if there are
+/// more than [`Behind::most`] jobs to skip.
 fn collect<'a>(
     tree: JobTree<'a>,
     piece: Piece,

@@ -1,10 +1,9 @@
-//! RATE and GROUPRATE: at most `limit` claims in any `window`. The log of taken units is part of the stored form, so
-//! only effects change it.
+//! RATE and GROUPRATE: at most `limit` claims in any `window`.
 //!
-//! A claim takes a unit, which becomes available again one window later. For limits up to 100, this time is exact. For
-//! higher limits, the time is rounded up to a multiple of a hundredth of the window, and units with the same time share
-//! an entry. So the log has about 100 entries at any limit. Rounding up never allows more than `limit` claims in a
-//! window.
+//! A claim takes a *unit*, which becomes available again one window later. For limits up to 100, this time is exact.
+//! For higher limits, the time is rounded up to a multiple of a hundredth of the window, and units with the same time
+//! share an entry in the log of taken units. So the log has about 100 entries at any limit. Rounding up never allows
+//! more than `limit` claims in a window. The log is part of the stored form of the queue, so only effects change it.
 //!
 //! If the clock steps back or RATE changes, a unit can be taken for longer than one window. To *settle* a log is to
 //! limit this time to one window.
@@ -17,7 +16,8 @@ use std::collections::VecDeque;
 const EXACT: u64 = 100;
 /// The maximum number of entries in a [`RateLog`]. A longer stored log is rejected.
 pub(super) const MAX_ENTRIES: usize = 512;
-/// The maximum of `back_at` in a stored log. [`Rate::back_at`] always returns an earlier time.
+/// The latest time at which a unit of a stored log may become available again. [`Rate::back_at`] always returns an
+/// earlier time.
 pub(super) const MAX_BACK_AT: Millis = 4 * MAX_TIME;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,7 +69,7 @@ impl RateLog {
         }
     }
 
-    /// Returns the time at which the last unit becomes available again.
+    /// Returns the time at which the last taken unit becomes available again.
     pub fn last_back_at(&self) -> Option<Millis> {
         self.taken.back().map(|t| t.back_at)
     }
@@ -81,7 +81,7 @@ impl RateLog {
         in_use.map(|t| t.units).sum()
     }
 
-    /// Returns the number of units that are available at `now`. O(N) with N the entries of the log.
+    /// Returns the number of units that are available at `now`. O(N), where N is the length of the log.
     pub fn free(&self, rate: Rate, now: Millis) -> u64 {
         rate.limit.saturating_sub(self.in_use(now))
     }
@@ -105,7 +105,8 @@ impl RateLog {
         self.taken.back().is_some_and(|t| t.back_at > rate.back_at(now))
     }
 
-    /// Removes the entries whose `back_at` has passed. Limits the `back_at` of the other entries to [`Rate::back_at`].
+    /// Removes the units that are available again. Limits the time for which the other units stay taken to one window
+    /// from `now`.
     pub fn settle(&mut self, rate: Rate, now: Millis) {
         while self.taken.front().is_some_and(|t| t.back_at <= now) {
             self.taken.pop_front();
@@ -121,8 +122,9 @@ impl RateLog {
         }
     }
 
-    /// Adds units. `back_at` must be at least the highest `back_at` in the log. An entry has at most 2^53-1 units, and
-    /// the function drops the rest. Only a forged queue has more units.
+    /// Adds taken units to the log. `back_at`, the time at which they become available again, must not be before that
+    /// of the last entry. An entry has at most 2^53-1 units, and the function drops the rest. Only a forged queue has
+    /// more units.
     fn add(&mut self, back_at: Millis, units: u64) {
         match self.taken.back_mut() {
             Some(last) if last.back_at == back_at => {

@@ -12,7 +12,8 @@ pub struct Settings {
     /// MAXATTEMPTS: the maximum number of attempts, if the push does not set it. A change does not affect jobs in the
     /// queue.
     pub max_attempts: u32,
-    /// BACKOFF, in ms: how long a job waits after its first failure. A change does not affect claims.
+    /// BACKOFF, in ms: how long a job waits after its first failure. If a lease expires, the value at the time of the
+    /// claim counts.
     pub backoff_base: Millis,
     /// BACKOFF, in ms: the maximum wait after a failure, before JITTER is added.
     pub backoff_max: Millis,
@@ -22,13 +23,13 @@ pub struct Settings {
     pub maxlen: u64,
     /// CONCURRENCY: the maximum number of leases.
     pub concurrency: u64,
-    /// RATE. A limit or window of 0 is the same as `None`.
+    /// RATE: at most `limit` claims in any `window`. A limit or window of 0 is the same as `None`.
     pub rate: Option<Rate>,
     /// PAUSED: no job can be claimed.
     pub paused: bool,
     /// GROUPCONCURRENCY: the maximum number of leases per group.
     pub group_concurrency: u64,
-    /// GROUPRATE. A limit or window of 0 is the same as `None`.
+    /// GROUPRATE: at most `limit` claims per group in any `window`. A limit or window of 0 is the same as `None`.
     pub group_rate: Option<Rate>,
     /// ORDERED: the jobs of a group are served in the order of push numbers, one at a time.
     pub ordered: bool,
@@ -77,7 +78,7 @@ fn limit(rate: Option<Rate>) -> u64 {
     rate.map_or(0, |rate| rate.limit)
 }
 
-/// The maximum of a setting that is a number.
+/// The maximum of the settings that limit a number of jobs, leases or claims.
 const MAX_NUMBER: u64 = (1 << 53) - 1;
 
 fn window(rate: Option<Rate>) -> Millis {

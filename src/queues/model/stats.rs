@@ -9,19 +9,19 @@ use crate::base::sparse::Off;
 /// The counters of a queue since its creation. They are the same on master and replica.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// The number of pushes, including pushes that replaced a job or another push. A push that waits behind a claim
-    /// (AGAIN) counts when it becomes a job, or is replaced.
+    /// The number of pushes, including pushes that replaced a job or another push. A push with AGAIN that waits for the
+    /// end of a claim counts when it becomes a job, or is replaced.
     pub pushed: u64,
     pub claimed: u64,
     pub acked: u64,
     pub nacked: u64,
     pub cancelled: u64,
     pub redriven: u64,
-    /// An expired lease is counted when a command next changes its job. [`Queue::stats`] adds the expired leases that
-    /// are not counted yet.
+    /// Leases that expired. A lease is counted when a command next changes its job. [`Queue::stats`] adds the expired
+    /// leases that are not counted yet.
     pub expired_leases: u64,
     pub replaced: u64,
-    /// Recurring jobs that got their next occurrence after an ACK, or after an occurrence expired (TTL).
+    /// How often a recurring job got its next occurrence after an ACK, or after an occurrence expired (TTL).
     pub recurred: u64,
     /// Occurrences of a recurring job in which every attempt failed. If the lease of the last attempt expired, this
     /// counter grows only when a command next changes the job. [`Queue::stats`] adds the occurrences that are not
@@ -75,14 +75,15 @@ pub const STORED_STATES: usize = 5;
 /// The stats of a queue at `now`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stats {
-    /// The number of ready jobs, including those whose claim PAUSED, CONCURRENCY or RATE prevents.
+    /// The number of ready jobs, even if PAUSED, CONCURRENCY or RATE prevents a claim.
     pub ready: u64,
     pub delayed: u64,
     pub claimed: u64,
     pub dead: u64,
     /// The counters. They include all leases that have expired up to `now`.
     pub totals: Counters,
-    /// The time that [`Queue::waits_from`] returns, or `None` if this time is in the future.
+    /// The time since when the oldest ready job waits for a claim ([`Queue::waits_from`]). `None` if no job waits, or
+    /// if the queue is paused.
     pub oldest_ready: Option<Millis>,
 }
 

@@ -18,7 +18,7 @@ use super::node::{State, TreeId};
 use super::place::Found;
 use super::{MAX_COUNT, MAX_TIME, Millis, Queue};
 
-/// Adds one, up to [`MAX_COUNT`]. A queue with a larger counter could not be loaded.
+/// Adds one to a counter, up to [`MAX_COUNT`]. A queue with a larger counter could not be loaded.
 fn increment(counter: &mut u64) {
     *counter = (*counter + 1).min(MAX_COUNT);
 }
@@ -279,8 +279,8 @@ impl Queue {
         self.make_due(slot, at, due);
     }
 
-    /// Prepares a recurring job for its next occurrence at `due`. If a push waits behind the job, the job gets the
-    /// payload and the TTL of that push. If a declaration waits behind the job, carries out the declaration.
+    /// Prepares a recurring job for its next occurrence at `due`. Carries out the push that waits behind the job: AGAIN
+    /// changes the payload and the TTL, and DECLARE changes all arguments.
     fn prepare_occurrence(&mut self, slot: u32, at: Millis, due: Millis) {
         self.jobs[slot].attempts = 0;
         if let Some(declaration) = self.take_declaration(slot) {
@@ -290,7 +290,7 @@ impl Queue {
         self.count_from(slot, due);
     }
 
-    /// Removes a job. If a push with AGAIN or a declaration waits for the end of the job's run, it becomes a job.
+    /// Removes a job. If a push waits for the end of the job's claim (AGAIN, DECLARE), the push becomes a job.
     fn remove_or_replace(&mut self, slot: u32, at: Millis) {
         // If a run of a recurring job failed, the declared job does not repeat it, but waits for its next occurrence.
         let is_declared = self.has_declaration(slot) && self.jobs[slot].recurrence().is_some();
@@ -328,9 +328,9 @@ impl Queue {
         self.link(slot, tree, time);
     }
 
-    /// Calls [`unlink_for_change`](Self::unlink_for_change). If the job's lease has expired, also carries out the
-    /// declaration that waits behind the job. If the job has missed its run, prepares the next one (EVERY). ACK and
-    /// NACK call only `unlink_for_change`, because they end the attempt themselves.
+    /// Removes a job from its trees ([`unlink_for_change`](Self::unlink_for_change)). If its lease has expired, carries
+    /// out the DECLARE that waits behind the job. If it has missed its run (EVERY), prepares the next one. ACK and NACK
+    /// call only `unlink_for_change`, because they end the attempt themselves.
     fn unlink_after_lease(&mut self, slot: u32, at: Millis) {
         let (has_missed, is_over) = (self.jobs[slot].has_missed(at), self.jobs[slot].is_lease_expired(at));
         let due = self.due_after_lease(slot, at);
@@ -354,7 +354,7 @@ impl Queue {
         self.set_backoff(slot, 0);
     }
 
-    /// Sets the due time of the job to `due`, and makes its token invalid.
+    /// Adds a job to the tree for the due time `due`, and makes the job's token invalid.
     fn make_due(&mut self, slot: u32, at: Millis, due: Millis) {
         self.end_token(slot);
         self.link(slot, self.jobs[slot].due_tree(due, at), due);
@@ -384,7 +384,7 @@ impl Queue {
         }
     }
 
-    /// Sets [`Rare::backoff`](super::job::Rare::backoff). The job must be in no tree.
+    /// Sets the delay after an expired lease ([`BACKOFF`](super::job::Rare::backoff)). The job must be in no tree.
     fn set_backoff(&mut self, slot: u32, backoff: Millis) {
         if self.jobs[slot].backoff() != backoff {
             self.edit_job(slot, |job| job.set_backoff(backoff));

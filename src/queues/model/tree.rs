@@ -27,7 +27,7 @@ pub(super) trait Item: Sized + 'static {
     fn node(&self) -> &JobNode;
     fn node_mut(&mut self) -> &mut JobNode;
 
-    /// Returns the key that orders the trees with this item.
+    /// Returns the key by which a tree orders this item.
     fn key(&self) -> OrderKey {
         key(self.node())
     }
@@ -51,7 +51,8 @@ pub(super) trait Item: Sized + 'static {
         Self::SERVED
     }
 
-    /// Updates the bounds of `root` from its children. Returns whether they changed.
+    /// Updates what `root` stores of its subtree besides size and best item, for example the earliest deadline. Reads
+    /// only `root` and its children. Returns whether these *bounds* changed.
     fn update_bounds(_items: &mut impl Items<Self>, _root: u32) -> bool {
         false
     }
@@ -68,7 +69,7 @@ pub(super) struct ServingOrder {
     pub aging: Millis,
     /// ORDERED: push numbers alone determine the order.
     pub by_push: bool,
-    /// The order is that of the keys of the tree, because all its items have the same priority.
+    /// Whether claims take the items in the order of their keys, because all items of the tree have the same priority.
     pub by_key: bool,
 }
 
@@ -188,8 +189,8 @@ pub(super) fn remove<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32, o
     })
 }
 
-/// The nodes from the root to an item, without the item. For each node, whether the item is on its left side. The
-/// caller of [`descend`] owns the path, because it is large, and a move would copy it.
+/// The nodes from the root to an item, without the item. The flag of a node tells whether the item is on the left side
+/// of this node. The caller of [`descend`] owns the path, because it is large, and a move would copy it.
 type Path = SmallVec<[(u32, bool); 64]>;
 
 /// Appends to `path` the nodes above the item `slot`. If the item is not in the tree, appends the nodes above its place.
@@ -258,8 +259,8 @@ fn update_all<T: Item>(items: &mut impl Items<T>, root: u32, order: ServingOrder
 }
 
 /// Balances a tree after one of its children gained or lost items. `is_left` says which child. `near` is the weight of
-/// this child, and `far` is the weight of the other child. So the function reads the children only if it rotates.
-/// Returns the new root.
+/// this child, and `far` is the weight of the other child: with both, the function reads the children only if it
+/// rotates. Returns the new root.
 #[inline]
 fn balance<T: Item>(
     items: &mut impl Items<T>,
@@ -311,8 +312,8 @@ pub(super) fn rerank<T: Item>(items: &mut impl Items<T>, root: u32, order: Servi
     }
 }
 
-/// Updates the bounds of an item, and of the nodes above it, after the item changed. The item must be in the tree,
-/// and its key must be the same as before. O(log n).
+/// Updates the bounds ([`Item::update_bounds`]) of an item and of the nodes above it, after the item changed. The item
+/// must be in the tree, and its key must be the same as before. O(log n).
 pub(super) fn update_path<T: Item>(items: &mut impl Items<T>, root: u32, slot: u32) {
     let mut path = Path::new();
     descend(items, root, slot, &mut path);

@@ -25,7 +25,7 @@ pub enum AfterError {
 #[derive(Clone, Copy, Debug)]
 pub struct JobFilter<'g> {
     pub state: State,
-    /// `None` selects all groups. The empty name selects the jobs without a group.
+    /// The name of a group. `None` selects all groups. The empty name selects the jobs without a group.
     pub group: Option<&'g [u8]>,
 }
 
@@ -54,13 +54,15 @@ impl Queue {
         }
     }
 
-    /// Returns how many jobs of `trees` have a time in `part`. If `group` is `None`, counts the jobs of all groups.
+    /// Returns the number of jobs in the part `part` of each of the `trees`. If `group` is `None`, counts the jobs of
+    /// all groups.
     pub(super) fn count_in_trees(&self, group: Option<&Roots>, trees: &[TreeId], part: Part, now: Millis) -> u64 {
         let trees = trees.iter().flat_map(|&id| self.trees(group, id));
         trees.map(|tree| tree.count(part, now)).sum()
     }
 
-    /// Returns the number of jobs in the trees with this `id`. Counts the jobs of groups and all other jobs. O(1).
+    /// Returns the number of jobs of the whole queue in the tree `id`. Counts the jobs with a group and those without.
+    /// O(1).
     pub(super) fn tree_size(&self, id: TreeId) -> u32 {
         let grouped = self.groups.as_deref().map_or(0, |groups| groups.tree_size(id));
         tree::size(&self.jobs, self.roots[id]) + grouped
@@ -85,7 +87,7 @@ impl Queue {
     }
 
     /// Returns the trees with jobs in a state, and the part of each tree that contains these jobs ([`query::parts`]).
-    /// If `group` is `None`, searches the trees of all groups.
+    /// If `group` is `None`, returns the trees of the whole queue.
     pub(super) fn state_trees(
         &self,
         group: Option<&Roots>,
@@ -105,13 +107,13 @@ impl Queue {
             .filter(|(tree, _)| tree.root != NIL)
     }
 
-    /// Returns the earliest time of an item in a tree. If `group` is `None`, searches the trees of all groups.
+    /// Returns the earliest time of the items in the tree `id`. If `group` is `None`, searches the trees of all groups.
     pub(super) fn first_time(&self, group: Option<&Roots>, id: TreeId) -> Option<Millis> {
         self.trees(group, id).filter_map(|tree| Some(tree.first()?.0.0)).min()
     }
 
-    /// Returns the earliest item time for which `pred` is true. If `pred` is true for a time, it must be true for all
-    /// later times. If `group` is `None`, searches the trees of all groups.
+    /// Of the times of the items in the tree `id`, returns the earliest one for which `pred` is true. If `pred` is true
+    /// for a time, it must be true for all later times. If `group` is `None`, searches the trees of all groups.
     pub(super) fn first_where(
         &self,
         group: Option<&Roots>,
@@ -135,7 +137,8 @@ impl Queue {
         Some(self.view(now.min(MAX_NOW), &self.jobs[slot]))
     }
 
-    /// Returns the payload of the push that waits behind the job with this ID (AGAIN, DECLARE). O(log n).
+    /// Returns the payload of the push that waits for the end of a claim of the job with this ID (AGAIN, DECLARE). O(1)
+    /// expected.
     pub fn payload_behind(&self, id: &[u8]) -> Option<&[u8]> {
         let slot = self.slot_of(id)?;
         self.jobs[slot].behind().map(|push| push.job(b"").payload)
@@ -177,8 +180,8 @@ impl Queue {
         }
     }
 
-    /// Returns how long a claimed job waits after its lease by the present settings. [`Job::backoff`] can differ,
-    /// because the settings may have changed since the claim.
+    /// Returns how long a claimed job waits after its lease has expired, according to the present settings.
+    /// [`Job::backoff`] can differ, because the settings may have changed since the claim.
     pub(super) fn backoff_as_set(&self, job: &Job) -> Millis {
         let may_wait = matches!(job.node.tree, TreeId::Claimed | TreeId::ClaimedBackoff);
         if may_wait { self.settings.jittered_backoff(job.attempts, job.token) } else { 0 }
@@ -271,12 +274,13 @@ impl Queue {
         Box::new(merge(lists).map(|(_, slot)| slot))
     }
 
-    /// Lists the ready jobs of one group in serving order, expired ones included.
+    /// Lists the ready jobs of one group in serving order, including expired jobs.
     pub(super) fn by_rank(&self, roots: &Roots, now: Millis) -> ByRank<'_> {
         ByRank::of(self.ready_trees(roots), now, self.order())
     }
 
-    /// Returns the trees in which the ready jobs of a group are candidates.
+    /// Returns the trees in which the ready jobs of a group are [candidates](JobNode::is_candidate), and the part of
+    /// each tree that contains them.
     fn ready_trees(&self, roots: &Roots) -> impl Iterator<Item = (JobTree<'_>, Part)> + use<'_> {
         let of_ttl = TreeId::OF_TTL
             .map(|id| (self.tree(roots, id), if id == TreeId::ReadyTtl { Part::All } else { Part::Until }));

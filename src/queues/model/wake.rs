@@ -1,7 +1,8 @@
 //! The times at which the module must act on a queue even if no command comes. [`Queue::next_claimable`] returns the
 //! next time at which the module must wake a waiting client. [`Queue::next_upkeep`] returns the next time at which the
 //! upkeep must act. The upkeep drops dead letters (DEADLEN, DEADTTL) and expired jobs (TTL), and removes groups without
-//! jobs. It also announces jobs that became dead letters because their leases expired.
+//! jobs. If a lease has expired, it carries out the push that has waited for this (AGAIN, DECLARE), and announces a job
+//! that became a dead letter.
 //!
 //! A claim needs a ready job, a free lease (CONCURRENCY) and a free unit (RATE). Each of the three becomes available at
 //! some time. If no TTL ends, each then stays available until a command runs. So from the latest of these times on, a
@@ -67,8 +68,9 @@ impl Queue {
         self.next_upkeep(now, now).is_some_and(|at| at <= now)
     }
 
-    /// Drops some dead letters and expired jobs. Clears the GROUPRATE logs of some groups whose units are all available
-    /// again. Returns the number of dropped jobs and changed groups. O(log n) per dropped job or changed group.
+    /// Does a limited part of the upkeep: drops dead letters and expired jobs, carries out pushes that have waited for
+    /// the end of a lease (AGAIN, DECLARE), and clears logs of taken units (GROUPRATE). Returns the number of changed
+    /// jobs and groups. O(log n) for each of them.
     pub fn run_upkeep(&mut self, now: Millis, mut sink: impl FnMut(&Effect<'_>)) -> usize {
         let at = now.min(MAX_NOW);
         let mut done = self.drop_expired(at, DROPPED_AT_ONCE, &mut sink);
@@ -102,7 +104,7 @@ impl Queue {
             .min()
     }
 
-    /// Returns the next time at which the upkeep must update the unit logs of groups
+    /// Returns the next time at which the upkeep must update the logs of taken units (GROUPRATE) of groups
     /// ([`settle_rates`](Self::settle_rates)).
     fn next_log_upkeep(&self, now: Millis) -> Option<Millis> {
         let groups = self.groups.as_deref()?;

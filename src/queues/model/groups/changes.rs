@@ -12,7 +12,7 @@ use crate::queues::model::{Millis, NEVER, Queue, Settings};
 use std::sync::Arc;
 
 impl Groups {
-    /// Returns the group with this name, or a new idle group.
+    /// Returns the number of the group with this name. If there is no such group, creates one without jobs.
     fn named_or_new(&mut self, name: &[u8]) -> u32 {
         if let Some(&known) = self.names.get(name) {
             return known;
@@ -37,8 +37,8 @@ impl Groups {
         group
     }
 
-    /// Increases the group's number of jobs by `jobs`. If the group was idle, adds the group at the end of the ring.
-    /// O(log n).
+    /// Adds `jobs` to the number of jobs of a group. If the group had no jobs, gives it the last turn: adds it at the
+    /// end of the ring ([`ring`](super::ring)). O(log n).
     fn add_jobs(&mut self, group: u32, jobs: u32) {
         let is_idle = self.table[group].jobs == 0;
         self.table[group].jobs += jobs;
@@ -144,7 +144,8 @@ impl Queue {
         self.update_or_drop_group(group);
     }
 
-    /// Updates a group that has lost a job or units. If the group has no job and no taken unit left, removes the group.
+    /// Updates a group that has lost a job or units of GROUPRATE. If the group has no job and no taken unit left,
+    /// removes the group.
     fn update_or_drop_group(&mut self, group: u32) {
         let Some(groups) = &mut self.groups else { return };
         let Group { jobs, log, .. } = &groups.table[group];
@@ -156,7 +157,7 @@ impl Queue {
         }
     }
 
-    /// Frees [`Groups`] if no job has a group, no group is held, and no setting needs groups.
+    /// Frees the queue's [`Groups`] if no job has a group, no group is held, and no setting needs groups.
     fn drop_groups(&mut self) {
         let is_unused = |groups: &Groups| match groups.nameless {
             NIL => groups.table.len() == 0,
@@ -202,14 +203,14 @@ impl Queue {
         groups.change_member_tree(member, |members, root| tree::remove(members, root, member, ServingOrder::default()));
     }
 
-    /// Updates the [`Member`] of a job that has moved to `slot`.
+    /// After a job has moved to another place in memory, stores its new `slot` in its [`Member`].
     pub(in crate::queues::model) fn renumber_member(&mut self, slot: u32) {
         let Some((groups, member)) = membership(&mut self.groups, &self.jobs[slot]) else { return };
         groups.members[member].job = slot;
     }
 
-    /// Updates the times of the group of `member` ([`times_of`](Self::times_of)). `NIL` means the group without a name,
-    /// whose jobs are no members. Must be called after each change of a job. O(log n).
+    /// Updates the times of a group ([`times_of`](Self::times_of)). `member` is the number of a [`Member`] of the
+    /// group, or `NIL` for the group without a name. Must be called after each change of a job. O(log n).
     pub(in crate::queues::model) fn update_group_times_of(&mut self, member: u32) {
         if let Some(groups) = &self.groups {
             let group = groups.group_of(member);
@@ -228,8 +229,8 @@ impl Queue {
         }
     }
 
-    /// Notes a claim of a job for its group: takes a unit of GROUPRATE, moves the group to the end of the ring, and
-    /// ends the group's hold (ZQ.HOLD). Must be called while the job is in no tree.
+    /// Updates the group of a job that is being claimed: takes a unit of GROUPRATE, moves the group to the end of the
+    /// ring, and ends the group's hold (ZQ.HOLD). Must be called while the job is in no tree.
     pub(in crate::queues::model) fn serve_group(&mut self, slot: u32, at: Millis) {
         let member = self.jobs[slot].member();
         let rate = self.settings.group_rate;
@@ -245,8 +246,8 @@ impl Queue {
         }
     }
 
-    /// Clears the unit logs ([`RateLog`]) of up to `most` groups whose units are all available again at `at`, to free
-    /// memory. Returns the number of cleared logs.
+    /// Frees memory: clears the logs of taken units (GROUPRATE, [`RateLog`]) of up to `most` groups whose units are all
+    /// available again at `at`. Returns the number of cleared logs.
     pub(in crate::queues::model) fn clear_unit_logs(&mut self, most: usize, at: Millis) -> usize {
         for cleared in 0..most {
             let Some(groups) = &mut self.groups else { return cleared };
@@ -260,8 +261,8 @@ impl Queue {
         most
     }
 
-    /// Clears the unit logs of some groups whose units are all available again. If GROUPRATE is off, also clears logs
-    /// with units that are still taken. Returns the number of changed groups.
+    /// Clears the logs of taken units (GROUPRATE) of some groups whose units are all available again. If GROUPRATE is
+    /// off, also clears logs with units that are still taken. Returns the number of changed groups.
     ///
     /// After a change of GROUPRATE or a step back of the clock, a unit can stay taken for longer than one window. This
     /// function limits that time to one window, for the units of at most [`SETTLED_AT_ONCE`] groups.
@@ -281,8 +282,8 @@ impl Queue {
         settled
     }
 
-    /// If the group has no jobs, applies the current GROUPRATE to its units in use. Must be called before the group
-    /// gets a job.
+    /// If the group has no jobs, applies the current GROUPRATE to its taken units. Must be called before the group gets
+    /// a job.
     pub(in crate::queues::model) fn update_idle_rate(&mut self, name: &[u8], at: Millis) {
         let Some(groups) = &mut self.groups else { return };
         if let Some(&group) = groups.names.get(name)
@@ -292,7 +293,8 @@ impl Queue {
         }
     }
 
-    /// Updates the groups after a change of settings. O(1), or O(groups with jobs) if the change concerns groups.
+    /// Updates the groups after a change of settings. O(1), unless the change concerns groups: O(groups with jobs), or
+    /// O(n) if AGING or ORDERED changes.
     pub(in crate::queues::model) fn adopt_in_groups(&mut self, at: Millis, old: &Settings) {
         let settings = *self.settings;
         if settings.concern_groups() {
@@ -317,8 +319,8 @@ impl Queue {
         self.drop_groups();
     }
 
-    /// Moves a group with jobs to the end of the ring. To restore all turns, call this function for each group in the
-    /// order of the turns. Returns false if there is no such group.
+    /// Gives a group with jobs the last turn. To restore all turns, call this function for each group in the order of
+    /// the turns. Returns false if there is no such group.
     pub(in crate::queues::model) fn restore_turn(&mut self, name: &[u8]) -> bool {
         // Without [`Groups`], only the group without a name exists.
         let Some(groups) = &mut self.groups else { return name.is_empty() && self.jobs.len() > 0 };
@@ -329,8 +331,8 @@ impl Queue {
         true
     }
 
-    /// Appends stored units to the unit log of a group. The units must be appended in the order of their times. Returns
-    /// false, and appends nothing, if [`RateLog::restore`] rejects these units.
+    /// Restores taken units of GROUPRATE: appends them to the log of a group. A group's units must be restored in the
+    /// order of their times. Returns false, and appends nothing, if [`RateLog::restore`] rejects these units.
     pub(in crate::queues::model) fn restore_units(&mut self, name: &[u8], taken: Taken) -> bool {
         if !RateLog::default().restore(taken) {
             return false;

@@ -33,11 +33,12 @@
 //! The *head* of a group is the job with the lowest push number. Dead letters and expired jobs do not count. A claim
 //! gets the head if the head is ready and no job of the group is claimed. So `opens_at` is the due time of the head, or
 //! the latest deadline of the group's leases if that is later. If the head has a TTL, the group may open when this TTL
-//! ends.
+//! ends, because another job becomes the head then.
 //!
 //! A recurring job that waits for an occurrence is not the head. Otherwise, the job would keep its group closed until
-//! that occurrence. Once the job is due, a claim gets this job instead of the head if its push number is lower, and no
-//! worker has had the head before. After this claim, the job's leases and retries keep the group closed.
+//! that occurrence. Once this recurring job is due, a claim gets it instead of the head if its push number is lower
+//! than that of the head, and no worker has claimed the head before. After this claim, the leases and retries of the
+//! recurring job keep the group closed.
 //!
 //! # Held groups
 //!
@@ -52,8 +53,7 @@
 //! # The life of a group
 //!
 //! A group exists as long as it has a job, including dead letters, or taken units of GROUPRATE. A group without jobs is
-//! *idle*: it has no turn. When all its units are available again, a push, a claim or the upkeep forgets the units and
-//! removes the group.
+//! *idle*: it has no turn. When all its units are available again, a push, a claim or the upkeep removes the group.
 //!
 //! A change of GROUPRATE updates only the groups with jobs. The queue updates the units of an idle group when the group
 //! gets a job, or in the upkeep ([`Queue::settle_groups`]).
@@ -79,15 +79,15 @@ use times::Times;
 #[cfg(test)]
 pub(super) use view::MAX_COUNTED;
 
-/// One claim, or one run of the upkeep, updates the unit logs of at most this number of groups ([`RateLog::settle`]).
-/// Later claims and runs update the other logs.
+/// One claim, or one run of the upkeep, corrects the logs of taken units (GROUPRATE) of at most this number of groups
+/// ([`RateLog::settle`]). Later claims and runs correct the other logs.
 const SETTLED_AT_ONCE: usize = 128;
 
-/// For each pushed or claimed job, [`Queue::clear_unit_logs`] clears the unit logs of at most this number of groups. A
-/// claim fills at most one log. So logs are cleared faster than claims fill them.
+/// For each pushed or claimed job, [`Queue::clear_unit_logs`] clears the logs of taken units (GROUPRATE) of at most
+/// this number of groups. A claim fills at most one log. So logs are cleared faster than claims fill them.
 pub(super) const CLEARED_PER_JOB: usize = 2;
 
-/// One claim, or one run of the upkeep, clears the unit logs ([`RateLog`]) of at most this number of groups.
+/// One claim, or one run of the upkeep, clears the logs of taken units (GROUPRATE) of at most this number of groups.
 const CLEARED_AT_ONCE: usize = 64;
 
 #[derive(Clone, Debug)]
@@ -101,7 +101,7 @@ pub(super) struct Groups {
     /// The group without a name, or `NIL` if it does not exist.
     nameless: u32,
     members: Chunks<Member>,
-    /// The trees of all jobs with a group.
+    /// The roots of the trees that contain all jobs with a group.
     roots: Roots,
     /// The groups with taken units of GROUPRATE, ordered by the time at which their last unit becomes available again,
     /// then by name.
@@ -113,14 +113,15 @@ pub(super) struct Groups {
 #[derive(Clone, Debug)]
 pub(super) struct Group {
     name: Arc<[u8]>,
-    /// The trees of the group's jobs. Unused by the group without a name, whose jobs are in the trees of the queue.
+    /// The roots of the trees of the group's jobs. Unused by the group without a name, whose jobs are in the trees of
+    /// the queue.
     roots: Roots,
-    /// The number of jobs, including dead letters. 0: the group is idle.
+    /// The number of the group's jobs, including dead letters. A group without jobs is idle: it has no turn.
     jobs: u32,
-    /// The largest `jobs` of the groups in the subtree of this node.
+    /// The largest number of jobs that a group in the subtree of this node has.
     most_jobs: u32,
-    /// The group's node in the tree of groups with jobs ([`ring`]). Groups take turns in the order of their `seq`. An
-    /// idle group does not use its node.
+    /// The group's node in the ring ([`ring`]). Groups take turns in the order of their `seq`. A group without jobs
+    /// does not use its node.
     node: JobNode,
     times: Times,
     /// The earliest times of the groups in the subtree of this node.
@@ -167,7 +168,8 @@ impl Groups {
         self.members.chunks_mut()
     }
 
-    /// Returns the name of a member's group. The name is empty if `member` is `NIL`.
+    /// Returns the name of a job's group. `member` is the number of the job's [`Member`]. If it is `NIL`, the name is
+    /// empty.
     pub fn name_of(&self, member: u32) -> &[u8] {
         if member == NIL { b"" } else { &self.table[self.members[member].group].name }
     }
@@ -177,12 +179,12 @@ impl Groups {
         self.with_units.last_key_value().is_some_and(|((back, _), _)| *back > rate.back_at(now))
     }
 
-    /// Returns the earliest time at which a group has all its units again.
+    /// Returns the earliest time at which a group has all its units of GROUPRATE again.
     pub fn first_back_at(&self) -> Option<Millis> {
         self.with_units.first_key_value().map(|((back, _), _)| *back)
     }
 
-    /// Estimates the memory in bytes. O(1).
+    /// Estimates the memory of the groups in bytes, without their jobs. O(1).
     pub fn memory_usage(&self) -> usize {
         /// The memory of one entry in `names` or `with_units`, in bytes, including the overhead of its allocation.
         const ENTRY: usize = 40;
@@ -195,7 +197,7 @@ impl Groups {
             + self.log_bytes
     }
 
-    /// Returns the trees of a group. `nameless` are the trees of the group without a name.
+    /// Returns the roots of the trees of a group. `nameless` are those of the group without a name.
     fn roots_of<'a>(&'a self, group: u32, nameless: &'a Roots) -> &'a Roots {
         if group == self.nameless { nameless } else { &self.table[group].roots }
     }
@@ -205,8 +207,11 @@ impl Groups {
     }
 }
 
-/// Returns the root of a tree. If `member` is `None`, the tree has all jobs with a group. If `member` is `NIL`, the
-/// tree has the jobs without a group, and its root is in `roots`. Otherwise, the tree is of the member's group.
+/// Returns the root of the tree `tree`. `member` selects the jobs that the tree contains:
+///
+/// - `None`: all jobs with a group.
+/// - `NIL`: the jobs without a group. The root is in `roots`.
+/// - The number of a [`Member`]: the jobs of the member's group.
 pub(super) fn root_mut<'a>(
     roots: &'a mut Roots,
     groups: Option<&'a mut Groups>,
@@ -222,7 +227,7 @@ pub(super) fn root_mut<'a>(
 }
 
 impl Queue {
-    /// Returns the trees of the group with this name. If there is no such group, the trees are empty.
+    /// Returns the roots of the trees of the group with this name. If there is no such group, the trees are empty.
     pub(super) fn roots_by_name(&self, name: &[u8]) -> &Roots {
         static NONE: Roots = Roots::EMPTY;
         match &self.groups {

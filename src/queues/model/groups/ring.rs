@@ -45,7 +45,7 @@ impl Groups {
         self.ring = tree::remove(&mut self.table, self.ring, group, ServingOrder::default());
     }
 
-    /// Adds a group at the end of the ring. The group must not be in the ring.
+    /// Gives a group the last turn: adds it at the end of the ring. The group must not be in the ring.
     pub(super) fn enqueue(&mut self, group: u32) {
         self.table[group].node.seq = self.next_turn;
         self.next_turn += 1;
@@ -58,7 +58,8 @@ impl Groups {
         }
     }
 
-    /// Updates the aggregates of the ring after a change of a group. The group must be in the ring. O(log n).
+    /// After a change of a group, updates the earliest times and the largest number of jobs that the ring stores of
+    /// each subtree. The group must be in the ring. O(log n).
     pub(super) fn update_ring(&mut self, group: u32) {
         tree::update_path(&mut self.table, self.ring, group);
     }
@@ -74,7 +75,8 @@ impl Groups {
     }
 
     /// Returns a time after `now` before which no claim gets a job of any group. Must be called only if no group is
-    /// open at `now`. For a group whose [`Times`] allow a claim at `now`, calls `next` for this time.
+    /// open at `now`. The [`Times`] of a group may allow a claim at `now` although all its ready jobs have expired. For
+    /// such a group, `next` must return the time.
     pub(super) fn opens_after(&self, now: Millis, next: impl Fn(u32) -> Millis) -> Millis {
         self.opens_after_in(self.ring, now, &next)
     }
@@ -102,14 +104,15 @@ impl Groups {
         self.least().waits_from
     }
 
-    /// Returns the first group after `turn` that has a ready job at `now`, or `NIL`. O(log n).
+    /// Of the groups whose turn comes after `turn`, returns the first one that has a ready job at `now`, or `NIL`.
+    /// O(log n).
     pub(super) fn next_ready(&self, turn: Option<u64>, now: Millis) -> u32 {
         self.first_where(turn, |times| times.ready_at <= now, |_| true)
     }
 
-    /// Returns the first group for which `may` and `is` return true, or `NIL`. Considers only groups whose turn comes
-    /// after `behind`. `may` gets the times of one group, or the [outer](Times::outer) times of a subtree. If `may`
-    /// returns true for a group, it must return true for each subtree that contains the group.
+    /// Of the groups whose turn comes after `behind`, returns the first one for which `may` and `is` return true, or
+    /// `NIL`. To skip subtrees, the search also calls `may` with the [outer](Times::outer) times of a subtree. So if
+    /// `may` returns true for a group, it must return true for each subtree that contains the group.
     pub(super) fn first_where(
         &self,
         behind: Option<u64>,

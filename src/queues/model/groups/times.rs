@@ -18,8 +18,8 @@ thread_local! {
 pub(super) struct Times {
     /// The earliest time at which a job of the group is ready. 0 if the group has a job in [`TreeId::Ready`].
     pub ready_at: Millis,
-    /// No claim gets a job of the group before this time. It is later than `ready_at` if, for example, the group is
-    /// held. From this time on, a claim gets a job, unless a job of the group has expired ([`Queue::is_open`]).
+    /// No claim gets a job of the group before this time. If, for example, the group is held, this time is later than
+    /// `ready_at`. From this time on, a claim gets a job, unless jobs of the group have expired ([`Queue::is_open`]).
     pub opens_at: Millis,
     /// The time from which on the group's oldest ready job waits for a claim: its due time, or the time at which the
     /// group opens, if that is later. Ignores TTLs.
@@ -31,7 +31,7 @@ pub(super) struct Times {
 impl Times {
     pub const NEVER: Times = Times { ready_at: NEVER, opens_at: NEVER, waits_from: NEVER, closes_at: 0 };
 
-    /// Returns the earliest of the times, and the latest `closes_at`.
+    /// Combines the times of two groups or subtrees: the earlier one of each, but the later `closes_at`.
     pub fn outer(self, other: Times) -> Times {
         let Times { ready_at, opens_at, waits_from, closes_at } = self;
         Times {
@@ -42,15 +42,15 @@ impl Times {
         }
     }
 
-    /// Whether a claim may get a job at `now`. If false, no claim gets one.
+    /// Whether a claim may get a job of the group at `now`. If false, no claim gets one.
     pub fn may_be_open(&self, now: Millis) -> bool {
         self.opens_at <= now && now < self.closes_at
     }
 }
 
 impl Queue {
-    /// Returns the earliest due time of the jobs that are or will be ready without a command, or [`NEVER`]. The due time
-    /// of a claimed job is the time at which the job is due again.
+    /// Returns the earliest due time of all jobs that are ready, or become ready without a command. Returns [`NEVER`]
+    /// if there is no such job. The due time of a claimed job is the time at which the job is due again.
     pub(in crate::queues::model) fn first_due(&self, roots: &Roots) -> Millis {
         let times = parts(State::Ready).iter().filter_map(|&(id, _)| self.first_time(Some(roots), id));
         times.min().unwrap_or(NEVER)
@@ -80,8 +80,8 @@ impl Queue {
         Times { ready_at, opens_at, waits_from: due.max(head).max(limit), closes_at: self.closes_at(roots) }
     }
 
-    /// Returns two times of an ORDERED group: when the group opens if no job expires, and when its head expires, or
-    /// [`NEVER`]. Ignores the group's leases and limits.
+    /// Returns two times of an ORDERED group, without regard to the group's leases and limits. The first is when the
+    /// group opens if no job expires. The second is when the [`head`](Self::head) of the group expires, or [`NEVER`].
     fn head_times(&self, roots: &Roots) -> (Millis, Millis) {
         let Some((node, head)) = self.head(roots, None) else {
             return (self.first_occurrence(roots, 0, u64::MAX), NEVER);
@@ -108,8 +108,8 @@ impl Queue {
         head.map(|(_, slot)| (&self.jobs[slot].node, slot))
     }
 
-    /// Whether a worker has had a waiting job, and returned it or lost its lease. In an ORDERED group, such a job comes
-    /// before recurring jobs that were pushed earlier.
+    /// Whether a worker has claimed this job before. In an ORDERED group, such a job comes before recurring jobs that
+    /// were pushed earlier.
     fn has_been_claimed(&self, slot: u32) -> bool {
         let job = &self.jobs[slot];
         job.attempts > 0 || job.token != 0 || job.extras().claimed != 0
@@ -139,16 +139,16 @@ impl Queue {
         best.or(head).map_or(NIL, |(_, slot)| slot)
     }
 
-    /// Whether the [`Times`] of the group allow a claim at `now`, and this claim gets a job. O(1) if no job of the group
-    /// has a TTL.
+    /// Whether a claim at `now` can get a job of the group. Ignores the limits of the queue. O(1) if no job of the
+    /// group has a TTL.
     pub(super) fn is_open(&self, groups: &Groups, group: u32, now: Millis) -> bool {
         let roots = groups.roots_of(group, &self.roots);
         groups.table[group].times.may_be_open(now) && (!roots.have_ttl() || self.best_of_group(roots, now) != NIL)
     }
 
-    /// Returns a time after `now` before which no claim gets a job of a group, if no command changes the queue. Must be
-    /// called only if the group's limits allow a claim at `now`, but the claim gets no job: all ready jobs have
-    /// expired, or the head is not ready.
+    /// Returns a time after `now` before which no claim gets a job of this group, if no command changes the queue. Must
+    /// be called only if the group's limits allow a claim at `now`, but there is no job for the claim: all ready jobs
+    /// have expired, or the head is not ready.
     fn next_try(&self, roots: &Roots, now: Millis) -> Millis {
         if !self.settings.ordered {
             let trees = parts(State::Ready).iter().filter(|(id, _)| *id != TreeId::Ready);
@@ -164,7 +164,8 @@ impl Queue {
     }
 
     /// Returns a time before which no claim gets a job of any group, if no command changes the queue. This time is
-    /// after `now` if and only if a claim at `now` gets no job.
+    /// after `now` if no group has a job for a claim at `now`. Otherwise, it is not after `now`. Ignores PAUSED,
+    /// CONCURRENCY and RATE.
     pub(in crate::queues::model) fn opens_at(&self, now: Millis) -> Millis {
         let opens_with_ttl = |roots: &Roots, is_open: bool| if is_open { now } else { self.next_try(roots, now) };
         match &self.groups {

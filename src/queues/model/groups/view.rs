@@ -16,7 +16,7 @@ pub(in crate::queues::model) const MAX_COUNTED: usize = 1000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupView<'a> {
-    /// Empty for the group without a name.
+    /// The group's name. Empty for the group without a name.
     pub name: &'a [u8],
     pub ready: u64,
     pub delayed: u64,
@@ -93,7 +93,8 @@ impl Queue {
         GroupView { name, ready, delayed, claimed, held_until }
     }
 
-    /// Lists the ready jobs of all groups in turns. Ignores the limits of the groups and of the queue.
+    /// Lists the ready jobs of all groups as the groups take turns: one job of each group, then the next job of each
+    /// group. Ignores the limits of the groups and of the queue.
     pub(in crate::queues::model) fn in_turns<'a>(
         &'a self,
         groups: &'a Groups,
