@@ -28,7 +28,7 @@ use pending::Moved;
 pub use pending::PendingTag;
 use std::collections::BTreeMap;
 
-/// A due time that has always passed, even after the clock has stepped back.
+/// The due time of a set that the sweeper must visit at once. It has always passed, even if the clock has stepped back.
 pub const AT_ONCE: Millis = 0;
 
 /// The minimum and maximum delay until the next visit to a set that the sweeper could not check. Such visits are
