@@ -30,7 +30,8 @@ errors! {
     Arity = c"ERR wrong number of arguments",
     /// An unknown, repeated or contradictory keyword.
     Syntax = c"ERR syntax error",
-    /// A client sent ZQ.APPLY or ZLB.APPLY with an effect that cannot be decoded.
+    /// ZQ.APPLY or ZLB.APPLY got a change that it cannot decode. These commands carry the module's changes to replicas
+    /// and the AOF.
     Effect = c"ERR invalid effect; expected what this version of the module replicates",
     WrongType = c"WRONGTYPE Operation against a key holding the wrong kind of value",
     NotExpiring = c"NOTEXPIRING key is an ordinary sorted set; use ZEXP.ADOPT to convert it",
@@ -53,14 +54,15 @@ errors! {
     Throttle = c"ERR value is out of range; max_burst must be at least 0, count and period at least 1, intervals 1 to 2^63-1 ns",
     KeyNamedTwice = c"ERR the same key is given twice",
     Precision = c"ERR PRECISION must not exceed the window",
-    /// A command would write a member with the name of the tag, which marks expiring sets.
+    /// A command would write the member `zeitset:expiring`, which marks a sorted set as an expiring set.
     TagAsMember = c"ERR 'zeitset:expiring' marks expiring sets and cannot be a member; use another name",
-    /// ADOPT cannot add the tag, because an ordinary member already has the tag's name.
+    /// ZEXP.ADOPT cannot mark the set as an expiring set, because it has an ordinary member of the name
+    /// `zeitset:expiring`.
     TagTaken = c"ERR set has a member 'zeitset:expiring', the name of the tag; rename the member first",
     ScoreNotATime = c"ERR score is not a time; expected 0 to 2^53-1 ms",
-    /// ADOPT would make every member expire at once.
+    /// ZEXP.ADOPT would make every member expire at once.
     AllExpired = c"ERR every member would expire at once; check UNIT or use FORCE",
-    /// ADOPT with UNIT s or PLUS on a key that is already an expiring set.
+    /// ZEXP.ADOPT was called with UNIT s or PLUS on a key that is already an expiring set.
     AlreadyExpiring = c"ERR key is already an expiring set; expected neither UNIT s nor PLUS",
     Worker = c"ERR worker name must have 1 to 255 bytes",
     EmptyId = c"ERR job ID must not be empty",
@@ -68,10 +70,12 @@ errors! {
     Undeclared = c"ERR DECLARE requires a job ID and EVERY",
     ProgressTooLong = c"ERR progress text is too long, must be at most 1024 bytes",
     NotInState = c"ERR no such job in this state and group; continue after another ID or omit AFTER",
-    /// PEEK with AFTER searches only 500 ready jobs if priorities, groups or ORDERED determine the serving order.
+    /// ZQ.PEEK did not find the job after which to continue (AFTER) among the first 500 ready jobs. It searches no
+    /// further if priorities, groups or ORDERED determine the serving order.
     PageTooFar = c"ERR job is not among the first 500 ready jobs; use GROUP, or COUNT without AFTER",
     NoLease = c"ERR only claimed jobs have a lease; use WITHLEASE with CLAIMED",
-    /// CLEAN checked 3000 jobs. All of them are too young or recurring, and more jobs remain.
+    /// ZQ.CLEAN found no job to remove among the first 3000 jobs, because all of them are too young or recurring. More
+    /// jobs remain.
     CleanUnreached = c"ERR the first 3000 jobs by due time are too young or recurring; use ZQ.CLEAN without OLDER, or ZQ.CANCEL",
     QueueFull = c"QUEUEFULL queue already holds MAXLEN jobs",
     TooManyUpdates = c"ERR queue is too large; a change of this setting can affect at most 100000 jobs or groups",
@@ -88,11 +92,11 @@ errors! {
     BoardFull = c"ERR leaderboard is full",
     /// The caller has no permission for RESTORE. Commands that can store any value in a key require this permission.
     NoRightToRestore = c"NOPERM this command requires permission to call RESTORE with the same key",
-    /// The ACL denies the caller ZRL.CHECK, which RESET requires.
+    /// The ACL does not allow the caller ZRL.CHECK with every counted key. ZRL.TOP with RESET requires this permission.
     NoRightToCheck = c"NOPERM RESET requires permission to call ZRL.CHECK with each counted key",
     /// The same text as the server's own OOM error.
     OutOfMemory = c"OOM command not allowed when used memory > 'maxmemory'.",
-    /// A waiting client lost its permission to claim.
+    /// A client lost its permission to claim jobs while it was waiting for one.
     NoPermission = c"NOPERM permission to claim from these keys was revoked",
     InnerCommand = c"ERR server refused ZCOUNT or ZRANGE; nothing was changed",
     /// The command panicked: a defect of the module.

@@ -129,8 +129,8 @@ fn unload(ctx: &mut Context) {
     server::authority::stop();
 }
 
-/// The listeners, in the order in which they are called. `sets::key_events` is the last one, because it may select
-/// another database.
+/// The listeners of keyspace events (`key`) and of server events (`server`), in the order in which they are called.
+/// `sets::key_events` is the last one, because it may select another database.
 const LISTENERS: Listeners = Listeners {
     key: &[queues::key_events::on_key, sets::key_events::on_key],
     server: &[

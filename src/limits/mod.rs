@@ -1,8 +1,8 @@
 //! Rate limits in keys. A limit is a plain string with a recognizable format.
 //!
-//! [`Limit`] is an open limit. A command assesses the limit and then commits it, with or without a change. `commit`
-//! replicates the change with the server's own commands and absolute values. [`crate::limits::model`] has the
-//! algorithms.
+//! [`Limit`] is an open key with a limit. A command first calls `assess`, which checks whether the units fit and
+//! computes the change. It then calls `commit`, which writes the change and replicates it with the server's own
+//! commands and absolute values. [`crate::limits::model`] has the algorithms.
 
 pub mod commands;
 pub mod model;
@@ -43,8 +43,8 @@ impl<'k, M: Mode> Limit<'k, M> {
         Ok(self.text.bytes().map(StoredLimit::parse).transpose()?)
     }
 
-    /// Assesses the limit for a call. Changes nothing. Returns an error if the string is not a limit, or is a limit of
-    /// another algorithm.
+    /// Checks whether a call's units fit into the limit, and computes the change to make. Changes nothing itself.
+    /// Returns an error if the string is not a limit, or is a limit of another algorithm.
     pub fn assess(&mut self, call: Call, intent: Intent) -> Result<Assessment, Error> {
         assess(call, intent, self.text.bytes()).or_else(|NotThisFormat| {
             let is_same = |stored| match call.policy.algorithm {
@@ -66,8 +66,8 @@ impl<'k, M: Mode> Limit<'k, M> {
 }
 
 impl<'k> Limit<'k, Writing> {
-    /// Makes and replicates a change, and signals it to WATCH and client-side caching. If `update` is `None`, only
-    /// closes the key. Returns the keyspace events, which the caller must send.
+    /// Writes a change to the key, replicates it, and signals it to WATCH and client-side caching. Then closes the key.
+    /// If `update` is `None`, only closes the key. Returns the keyspace events, which the caller must send.
     pub fn commit(self, update: Option<Update>) -> (&'k mut Context, PendingEvents) {
         let mut events = PendingEvents::default();
         let Limit { mut text, name } = self;

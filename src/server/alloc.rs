@@ -14,21 +14,21 @@ pub struct ServerAlloc;
 /// without `malloc_usable_size` stores each block's size in front of the block.
 pub(super) const GUARANTEED: usize = size_of::<usize>();
 
-/// Returns the distance from `start`, the start of the server's block, to the start of our block. The distance is at
-/// least [`GUARANTEED`] bytes and at most `align` bytes.
+/// Returns the distance from the start of a server's block to the aligned block that the module places in it. `start`
+/// is the address of the server's block. The distance is at least [`GUARANTEED`] bytes and at most `align` bytes.
 ///
-/// `align` must be above [`GUARANTEED`], and the server's block must be `align` bytes longer than our block. `start`
-/// and the distance are multiples of [`GUARANTEED`], so a `usize` fits in front of our block.
+/// `align` must be above [`GUARANTEED`], and the server's block must be `align` bytes longer than the aligned block.
+/// `start` and the distance are multiples of [`GUARANTEED`], so a `usize` fits in front of the aligned block.
 fn offset(start: usize, align: usize) -> usize {
     align - start % align
 }
 
-/// Places our block in the server's block that begins at `start`, and stores the [`offset`] in front of our block.
-/// Returns our block, or null if `start` is null.
+/// Places an aligned block in the server's block that begins at `start`, and stores the distance between them
+/// ([`offset`]) in front of the aligned block. Returns the aligned block, or null if `start` is null.
 ///
 /// # Safety
-/// `start` must be null or a block of the server that is `align` bytes longer than our block. `align` must be above
-/// [`GUARANTEED`].
+/// `start` must be null or a block of the server that is `align` bytes longer than the aligned block. `align` must be
+/// above [`GUARANTEED`].
 unsafe fn aligned(start: *mut u8, align: usize) -> *mut u8 {
     if start.is_null() {
         return null_mut();
@@ -42,7 +42,7 @@ unsafe fn aligned(start: *mut u8, align: usize) -> *mut u8 {
     block
 }
 
-/// Returns the start of the server's block that contains `block`.
+/// Returns the start of the server's block in which [`aligned`] has placed `block`.
 ///
 /// # Safety
 /// `block` must have come from [`aligned`].

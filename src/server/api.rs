@@ -22,8 +22,8 @@ macro_rules! has_api {
     }};
 }
 
-/// Returns the name of the newest required function, if the server lacks this function. Redis from 7.0.5 on and
-/// every Valkey have it.
+/// Returns the name of a required API function that the server lacks. Only the newest required function is checked: a
+/// server that has this function has all of them. Redis from 7.0.5 on and every Valkey have it.
 pub fn missing() -> Option<&'static str> {
     (!has_api!(RedisModule_GetAbsExpire)).then_some("RedisModule_GetAbsExpire")
 }

@@ -1,5 +1,5 @@
-//! Decides whether this server may act without a client's command: sweep a set, restore a marker, or serve a waiting
-//! client.
+//! Decides whether this server may act without a client's command: delete expired members, restore the tag
+//! `zeitset:expiring` of a set, or serve a waiting client.
 //!
 //! Before a client's command runs, the server checks whether it may run. For a timer, an event or a blocked client, the
 //! server checks nothing. If the module changed another node's key, or made a change that the server refuses to every
@@ -19,7 +19,7 @@
 //! null reply means no. So the command must never fail and must change nothing, whatever the key holds. `PEXPIREAT key
 //! 1 GT` is such a command: it replaces only an expiry time before 1970, and no key has one. On Redis 7.0, INFO
 //! commandstats and MONITOR show the command. To run the command less often, the module reuses an answer within one
-//! turn of Redis 7.0's event loop.
+//! iteration of Redis 7.0's event loop.
 //!
 //! With the letter `S`, the server also refuses the call if it would refuse a script's write: because of too few
 //! replicas, a disk error, or a read-only replica.
@@ -37,8 +37,8 @@
 //!
 //! Cost: without a cluster, only flags are read. In a cluster, or for a waiting client, one dry run takes 1 to 3 µs
 //! (Redis 7.0: 2 to 12 µs), measured with a debug build on a busy machine. To check a set or to serve a client, the
-//! module makes several calls of similar cost anyway. So the module caches no answer, except within a turn of
-//! Redis 7.0.
+//! module makes several calls of similar cost anyway. So the module caches no answer, except within such an iteration
+//! of Redis 7.0.
 
 use super::call::Reply;
 use super::context::Context;
@@ -59,12 +59,13 @@ const DRY_RUN_SINCE: c_int = 0x0007_0200;
 static DRY_RUN_CONTEXT: AtomicPtr<RedisModuleCtx> = AtomicPtr::new(null_mut());
 
 lazy_static! {
-    /// For each key, whether the server would accept a write command in this turn (see [`begin_iteration`]). Outside a
-    /// cluster, all keys share one answer. Used only on Redis 7.0.
+    /// For each key, whether the server would accept a write command in this iteration of the event loop (see
+    /// [`begin_iteration`]). Outside a cluster, all keys share one answer. Used only on Redis 7.0.
     static ref ACCEPTED: UnderLock<Option<HashMap<Box<[u8]>, bool>>> = UnderLock::new(None);
 }
 
-/// Begins a turn of the event loop of Redis 7.0. During a turn, the results of [`Context::may_serve`] do not change.
+/// Begins an iteration of the event loop of Redis 7.0. During an iteration, the results of [`Context::may_serve`] do
+/// not change.
 pub(super) fn begin_iteration(ctx: &Context) {
     ACCEPTED.with(ctx, |turn| *turn = Some(HashMap::new()));
 }
@@ -74,7 +75,8 @@ pub(super) fn end_iteration(ctx: &Context) {
 }
 
 impl Context {
-    /// Whether the module may write now, without a client's command. Does not check whether it may change a given key.
+    /// Whether the module may write now, without a client's command. Checks the server's state, but not whether this
+    /// server owns a given key: see [`may_change`](Context::may_change).
     pub fn may_write_by_itself(&self) -> bool {
         self.is_master() && self.may_act()
     }

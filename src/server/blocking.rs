@@ -40,9 +40,9 @@ pub trait Wait: Sized + 'static {
     fn end(self, ctx: &mut Context);
 }
 
-/// The client that calls a command with the flag `blocking`. Only the command's entry makes this value
-/// ([`enter_blocking`](super::command::enter_blocking)), and it does not outlive the call. So no timer, event or other
-/// command can block a client, and no command can block its client twice.
+/// The client that calls a command with the flag `blocking`. Only [`enter_blocking`](super::command::enter_blocking)
+/// creates this value, and the value does not outlive the call. So no timer, event or other command can block a client,
+/// and no command can block its client twice.
 pub struct CallingClient<'c>(PhantomData<&'c ()>);
 
 impl<'c> CallingClient<'c> {
@@ -50,16 +50,17 @@ impl<'c> CallingClient<'c> {
         CallingClient(PhantomData)
     }
 
-    /// Returns the right to block the client. `None` in a transaction, in a script or in another module's call.
+    /// Returns a [`Blockable`], with which the command can block its client. `None` in a transaction, in a script or in
+    /// another module's call.
     pub fn blockable(self, ctx: &Context) -> Option<Blockable<'c>> {
         ctx.may_block().then_some(Blockable(self))
     }
 }
 
-/// The right to block the client of the current command, once.
+/// Allows a command to block its client, once.
 pub struct Blockable<'c>(CallingClient<'c>);
 
-/// A blocked client. Waking it has no effect after its [`Wait::end`].
+/// A blocked client, which can be woken. After its [`Wait::end`], waking has no effect.
 pub struct Blocked {
     name: OwnedStr,
     /// The address of the [`Wait`]. The address is only looked up in [`BlockedClients`] and never dereferenced, because

@@ -1,4 +1,5 @@
-//! What the module says about a command (`Spec`), and the way from the server's call to the command's function.
+//! Descriptions of the commands ([`Spec`]), and the functions through which the server calls a command ([`enter`],
+//! [`enter_blocking`]).
 
 use super::blocking::CallingClient;
 use super::context::Context;
@@ -26,8 +27,8 @@ pub struct Spec {
 pub enum Keys {
     None,
     First(Access),
-    /// The first argument of ZQ.APPLY or ZLB.APPLY. The server accepts any number of arguments, so that the module can
-    /// count and log a command that it cannot read.
+    /// The only key is the first argument. For ZQ.APPLY and ZLB.APPLY, with which a master replicates changes. The
+    /// server accepts any number of arguments, so that the module can count and log a command that it cannot read.
     OfEffects(Access),
     /// `numkeys key [key ...]`, from the first argument on.
     Counted(Access),
@@ -64,7 +65,7 @@ impl Keys {
         matches!(self, Keys::Counted(_) | Keys::Stored { .. })
     }
 
-    /// Returns the indexes of the keys among the arguments, and the access to each key. Returns no keys if `numkeys` is
+    /// Returns the indexes of the keys among the arguments, and the access to each key. Returns `None` if `numkeys` is
     /// not a positive number or exceeds the number of arguments. The command itself then returns the error.
     fn among(self, arguments: &[Str<'_>]) -> Option<Vec<(usize, Access)>> {
         let mut keys = Vec::new();
@@ -224,8 +225,8 @@ macro_rules! commands {
 }
 pub(crate) use commands;
 
-/// Calls a command's function from its handler. The function replies or returns an error. It gets the arguments after
-/// the command's name.
+/// Calls a command's function `run` from its handler. `run` gets the arguments after the command's name. It replies, or
+/// returns an error, which becomes the reply.
 ///
 /// # Safety
 /// `ctx`, `argv` and `argc` must come from the server's call of the handler.

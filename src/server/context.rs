@@ -32,13 +32,13 @@ pub(super) fn is_own_event(event: *const c_char) -> bool {
 #[derive(Clone, Copy)]
 #[repr(i32)]
 pub enum EventClass {
-    /// `g`: DEL, EXPIRE and the like.
+    /// The class `g` of keyspace events: DEL, EXPIRE and other commands for all types.
     Generic = raw::REDISMODULE_NOTIFY_GENERIC,
-    /// `$`: strings.
+    /// The class `$`: strings.
     String = raw::REDISMODULE_NOTIFY_STRING,
-    /// `z`: sorted sets.
+    /// The class `z`: sorted sets.
     SortedSet = raw::REDISMODULE_NOTIFY_ZSET,
-    /// `d`: modules.
+    /// The class `d`: events of modules.
     Module = raw::REDISMODULE_NOTIFY_MODULE,
 }
 
@@ -184,7 +184,7 @@ impl Context {
         unsafe { api!(RedisModule_SelectDb(self.as_ptr(), database)) == raw::REDISMODULE_OK as c_int }
     }
 
-    /// Adds a sample to LATENCY if `latency` reaches the server's threshold.
+    /// Adds a sample to the server's latency monitor (LATENCY) if `latency` reaches its threshold.
     pub fn add_latency(&self, event: &CStr, latency: Millis) {
         // SAFETY: the name is a NUL-terminated constant.
         unsafe { api!(RedisModule_LatencyAddSample(event.as_ptr(), i64::try_from(latency).unwrap_or(i64::MAX))) }

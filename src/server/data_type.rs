@@ -33,7 +33,7 @@ pub trait DataType: Relocate + Clone + Send + 'static {
     /// The classes of keyspace events to which the module subscribes when the first value of this type exists.
     const EVENTS: Classes = Classes::NONE;
 
-    /// Returns the static that holds the server's handle of the type.
+    /// Returns the static variable that holds the server's handle of the type.
     fn handle() -> &'static Handle<Self>;
 
     /// Decodes a value that this or an earlier version of the module saved. The bytes may be forged, because RESTORE
@@ -59,13 +59,15 @@ pub trait DataType: Relocate + Clone + Send + 'static {
 pub struct Handle<T> {
     kind: AtomicPtr<RedisModuleType>,
     values: AtomicU64,
-    /// The addresses of values that [`note_changed`](Key::note_changed) has noted. The lock keeps the background thread
-    /// of the server from freeing a value while [`read_changed`](Handle::read_changed) reads it.
+    /// The addresses of the values that have changed since the last [`read_changed`](Handle::read_changed), as noted by
+    /// [`note_changed`](Key::note_changed). The lock keeps the server's background thread from freeing a value while
+    /// `read_changed` reads it.
     changed: Mutex<BTreeSet<usize>>,
     of: PhantomData<fn(T) -> T>,
 }
 
-/// The maximum number of noted values, so that reading all of them takes less than a millisecond.
+/// The maximum number of values that [`note_changed`](Key::note_changed) notes, so that reading all of them takes less
+/// than a millisecond.
 const MAX_NOTED: usize = 1000;
 
 impl<T> Handle<T> {
@@ -87,7 +89,8 @@ impl<T> Handle<T> {
         self.changed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Calls `read` with each noted value, and forgets the notes. `read` must not call the server.
+    /// Calls `read` with each value that [`note_changed`](Key::note_changed) has noted, and clears the list. `read`
+    /// must not call the server.
     pub fn read_changed(&self, _holder: &impl RedisLockIndicator, mut read: impl FnMut(&T)) {
         let mut changed = self.changed();
         for address in std::mem::take(&mut *changed) {
@@ -97,7 +100,7 @@ impl<T> Handle<T> {
         }
     }
 
-    /// Updates the note of a value whose memory has moved.
+    /// Updates the address of a noted value ([`note_changed`](Key::note_changed)) that has moved in memory.
     fn note_moved(&self, from: usize, to: usize) {
         let mut changed = self.changed();
         if from != to && changed.remove(&from) {
@@ -160,8 +163,8 @@ impl<'k> WriteKey<'k> {
         Ok(value_of::<T>(&self.handle)?.map(|mut value| (unsafe { value.as_mut() }, &*self.kept)))
     }
 
-    /// Notes that the value has changed, for [`Handle::read_changed`]. Returns false, and does nothing, if too many values
-    /// are noted already.
+    /// Notes that the value has changed, for [`Handle::read_changed`]. Returns false, and does nothing, if too many
+    /// values are noted already.
     pub fn note_changed<T: DataType>(&self) -> bool {
         let mut changed = T::handle().changed();
         let fits = changed.len() < MAX_NOTED;

@@ -87,10 +87,11 @@ pub enum ServerEvent<'a> {
     /// in that case.
     Flushed(Option<i32>),
     Swapped(i32, i32),
-    /// The keys of these slots begin to arrive. This server does not own the slots yet.
+    /// The import of these cluster slots has begun, and their keys begin to arrive. This server does not own the slots
+    /// yet.
     SlotImportStarted(&'a [SlotRange]),
-    /// The import of these slots has ended. Either this server owns the slots from now on, or the import failed and the
-    /// server has dropped the keys of the slots.
+    /// The import of these cluster slots has ended. Either this server owns the slots from now on, or the import failed
+    /// and the server has dropped the keys of the slots.
     SlotImportEnded(&'a [SlotRange]),
     /// The server runs its cron job, which it does `hz` times a second.
     Cron,

@@ -24,7 +24,7 @@ const NEEDED: [&CStr; 11] = [
 pub(super) const UNLINK: &CStr = c"UNLINK";
 pub(super) const DEL: &CStr = c"DEL";
 
-/// Returns the needed commands that the server does not know.
+/// Returns the commands that the module needs and the server does not know.
 pub fn missing(is_known: impl Fn(&CStr) -> bool) -> Vec<&'static CStr> {
     let mut missing: Vec<_> = NEEDED.into_iter().filter(|command| !is_known(command)).collect();
     if ![UNLINK, DEL].iter().any(|command| is_known(command)) {

@@ -33,7 +33,8 @@ static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
 /// Whether the server is executing code of the module. Crash reports contain this flag.
 static IN_CALL: AtomicBool = AtomicBool::new(false);
 
-/// Returns [`IN_CALL`] and [`HAS_BEGUN`]. Each flag is one atomic value, so a crash cannot leave it inconsistent.
+/// Returns the flags [`IN_CALL`] and [`HAS_BEGUN`], for crash reports. Each flag is one atomic value, so a crash cannot
+/// leave it inconsistent.
 pub(super) fn call_under_way() -> (bool, bool) {
     (IN_CALL.load(Ordering::Relaxed), HAS_BEGUN.load(Ordering::Relaxed))
 }

@@ -1,5 +1,5 @@
-//! How the server gets to know the module's commands: names, flags, ACL categories, key positions and the data of
-//! COMMAND DOCS. Also the options of the module.
+//! Registers the module's commands with the server: names, flags, ACL categories, key positions and the data of COMMAND
+//! DOCS. Also declares the module's options.
 
 use super::command::{Arg, Command, KeySpec, Keys, Spec};
 use super::context::Context;

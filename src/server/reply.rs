@@ -15,7 +15,8 @@ impl Context {
         }
     }
 
-    /// Returns the context, and notes that the reply begins.
+    /// Returns the context for a call that replies. Notes that the reply has begun, so that a later panic ends the
+    /// server.
     fn reply(&self) -> *mut RedisModuleCtx {
         note_irreversible();
         self.as_ptr()

@@ -1,4 +1,4 @@
-//! A check that all changes are committed.
+//! Debug check: no change of a key may be dropped before it is committed, that is, replicated.
 
 /// Whether a key has changes that are not replicated yet. If so, dropping this value panics in a debug build, because
 /// replicas would never get the changes.
@@ -10,7 +10,8 @@ impl Uncommitted {
         self.0 = true;
     }
 
-    /// Notes that the changes are committed. The caller must replicate them right after this call.
+    /// Notes that the key has no uncommitted changes any more. The caller must replicate the changes right after this
+    /// call.
     pub fn committed(&mut self) {
         self.0 = false;
     }

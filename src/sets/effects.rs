@@ -1,5 +1,5 @@
-//! Replication and keyspace events of sorted sets. Replicas and the AOF get the server's own commands with absolute
-//! values.
+//! Replication and keyspace events of changes of expiring sets. Replicas and the AOF get the server's own commands with
+//! absolute values.
 
 use crate::base::time;
 use crate::server::context::{EventClass, PendingEvents};
@@ -55,8 +55,8 @@ impl<'c> Effects<'c> {
         }
     }
 
-    /// Replicates the removal of the key's TTL if `is_persisted`. Signals the change of the key to WATCH and client-side
-    /// caching.
+    /// Signals the change of the key to WATCH and client-side caching. If `is_persisted` is true, first replicates the
+    /// removal of the key's TTL.
     pub fn key(&mut self, is_empty: bool, is_persisted: bool) {
         if is_persisted {
             self.ctx.replicate(c"PERSIST", &[self.name]);
@@ -68,10 +68,11 @@ impl<'c> Effects<'c> {
         self.ctx.signal_modified(self.name);
     }
 
-    /// Replicates the removal of `gone`, the expired members. `first` is the lowest remaining score, not counting the
-    /// tag. `is_tag_first` is false if a removed member with a higher score than the tag stood before the tag.
+    /// Replicates the removal of the expired members `gone`. `first` is the lowest remaining score, not counting the
+    /// tag `zeitset:expiring`. The tag has the score `-inf`, so it usually comes before all members with a higher
+    /// score. `is_tag_first` is false if a removed member with a higher score came before the tag.
     ///
-    /// Replicates a removal by range, and ZREM for the members that the range must not cover:
+    /// Replicates one ZREMRANGEBYSCORE, and ZREM for the members that its range must not cover:
     ///
     /// - The members with the score `-inf`, because the tag has this score, too.
     /// - The members with the highest removed score, if members with this score remain.
@@ -96,7 +97,8 @@ impl<'c> Effects<'c> {
         self.events.add(EventClass::Module, c"zexp.expired");
     }
 
-    /// Replicates the removal of a set without live members. `has_expired` tells whether it had expired members.
+    /// Replicates the removal of the key of a set without live members. `has_expired` tells whether the set had expired
+    /// members.
     pub fn unlink(&mut self, has_expired: bool) {
         self.ctx.replicate(c"UNLINK", &[self.name]);
         self.key(true, false);

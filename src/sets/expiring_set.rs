@@ -22,16 +22,16 @@ const CHUNK: u64 = 64;
 /// member one by one.
 const UNLINKED_AT_ONCE: u64 = 1000;
 
-/// What shows that the open set is an expiring set.
+/// How the module recognized the open key as an expiring set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sign {
     Tag,
-    /// Nothing yet: the key is missing.
+    /// The key is missing. A command that adds members creates an expiring set with its tag.
     New,
-    /// Nothing: ADOPT has opened an ordinary set, or a plain command has removed the tag, and the module has not added it
-    /// again yet.
+    /// A sorted set without the tag `zeitset:expiring`. ZEXP.ADOPT has opened an ordinary set, or a plain command has
+    /// removed the tag and the module has not added it again yet.
     Untagged,
-    /// The key's TTL, which is this value. Only sets of version 0.3 have such a TTL.
+    /// A set of version 0.3, which has no tag. The module recognizes it by the key's TTL, which is this value.
     Legacy(Millis),
 }
 
@@ -77,23 +77,25 @@ impl<'k, M: Mode> ExpiringSet<'k, M> {
         self.set.is_empty()
     }
 
-    /// Returns the number of members, including expired ones, without the tag.
+    /// Returns the number of members, including expired ones. The tag `zeitset:expiring` does not count.
     pub fn len(&self) -> u64 {
         self.set.len().saturating_sub(self.tags())
     }
 
-    /// Returns 1 if the set has the tag, otherwise 0.
+    /// Returns how many of the sorted set's members are the tag `zeitset:expiring`: 1 or 0.
     fn tags(&self) -> u64 {
         u64::from(self.sign == Sign::Tag)
     }
 
-    /// Returns a member, expired or live, by its rank. The first member after the tag has the rank 0.
+    /// Returns a member, expired or live, by its rank. Ranks do not count the tag `zeitset:expiring`: the first member
+    /// after it has the rank 0.
     pub fn at(&mut self, rank: u64) -> Option<Element> {
         let place = usize::try_from(self.tags() + rank).ok()?;
         self.set.range(f64::NEG_INFINITY, f64::INFINITY).skip_first(place).next()
     }
 
-    /// Returns the rank of the first live member in the sorted set. `live` is the number of live members.
+    /// Returns the rank of the first live member in the sorted set, including the tag. `live` is the number of live
+    /// members, which are the last ones.
     pub fn first_live_rank(&self, live: u64) -> u64 {
         self.set.len().saturating_sub(live)
     }
@@ -110,7 +112,8 @@ impl<'k, M: Mode> ExpiringSet<'k, M> {
         self.range(f64::NEG_INFINITY, f64::INFINITY)
     }
 
-    /// Returns the members from one score to another (both inclusive), lowest first, without the tag.
+    /// Returns the members from one score to another (both inclusive), lowest first. Leaves out the tag
+    /// `zeitset:expiring`.
     fn range(&mut self, from: f64, to: f64) -> impl Iterator<Item = Element> {
         self.set.range(from, to).filter(|element| !tag::is_tag(element))
     }
@@ -152,8 +155,8 @@ impl<'k> ExpiringSet<'k, Reading> {
         Ok(ctx.count_above(name, now)?)
     }
 
-    /// Opens an expiring set, and passes the set and the number of its live members to `look`. Returns the result of
-    /// `look`. The cost is that of [`card`](ExpiringSet::card).
+    /// Opens an expiring set, and calls `look` with the set and the number of its live members. Returns the result of
+    /// `look`. Counting costs as much as in [`card`](ExpiringSet::card).
     pub fn counted<R>(
         ctx: &mut Context,
         name: Str<'_>,
@@ -179,7 +182,8 @@ impl<'k> ExpiringSet<'k, Writing> {
         ExpiringSet::of(Key::open_notouch(ctx, name), name).ok().filter(|set| !set.is_empty())
     }
 
-    /// Opens any sorted set, to make it an expiring set. [`commit_adopted`](ExpiringSet::commit_adopted) completes this.
+    /// Opens any sorted set, to make it an expiring set. The caller then calls
+    /// [`commit_adopted`](ExpiringSet::commit_adopted).
     pub fn adopt(ctx: &'k mut Context, name: Str<'k>) -> Result<ExpiringSet<'k, Writing>, Error> {
         let set = SortedSet::new(Key::open(ctx, name)).ok_or(Error::WrongType)?;
         let sign = match set.score(tag::name(set.key.ctx())) {
@@ -202,7 +206,8 @@ impl<'k> ExpiringSet<'k, Writing> {
         Ok((ExpiringSet::of(Key::open(ctx, self.name), self.name)?, live))
     }
 
-    /// Sets a member's score. A member may be put or removed at most once per commit. The member must not be the tag.
+    /// Sets a member's score. A member may be put or removed at most once per commit. The member must not be the tag
+    /// `zeitset:expiring`.
     pub fn put(&mut self, member: MemberName<'k>, score: f64) {
         self.set.put(member.as_str(), score);
         self.put.push((member, score));
@@ -213,7 +218,7 @@ impl<'k> ExpiringSet<'k, Writing> {
         self.removed.push(member);
     }
 
-    /// Adds the tag if the set has members but no tag.
+    /// Adds the tag `zeitset:expiring` if it is missing, unless the set is empty.
     fn tag(&mut self) {
         if self.sign != Sign::Tag && !self.set.is_empty() {
             let tag = tag::name(self.ctx());
@@ -222,8 +227,8 @@ impl<'k> ExpiringSet<'k, Writing> {
         }
     }
 
-    /// Adds the tag if it is missing, and completes the changes. The set is an expiring set from now on, even if a STORE
-    /// command has copied its tag.
+    /// Makes the set an expiring set: adds the tag `zeitset:expiring` if it is missing, and commits the changes. Even
+    /// if a STORE command has copied the tag into the set, the tag now stays.
     pub fn commit_adopted(mut self) -> &'k mut Context {
         self.tag();
         let (database, name) = (self.ctx().database(), self.name);
@@ -232,9 +237,10 @@ impl<'k> ExpiringSet<'k, Writing> {
     }
 
     /// Removes the members that have expired by `now`, lowest score first. Calls `is_time_up` after every [`CHUNK`]
-    /// members, and stops when `is_time_up` returns true. If all members have expired, unlinks a set of at most
-    /// [`UNLINKED_AT_ONCE`] members, and drains a larger set to this size. Unlinks a set of which only the tag is left.
-    /// Closes the key.
+    /// members, and stops when `is_time_up` returns true. Closes the key.
+    ///
+    /// If all members have expired, unlinks a set of at most [`UNLINKED_AT_ONCE`] members, and drains a larger set to
+    /// this size. A set of which only the tag `zeitset:expiring` is left is also unlinked.
     ///
     /// The replicated commands name expired members or a range of past scores. So they remove no live member, even if
     /// the dataset of a replica differs.
@@ -286,7 +292,8 @@ impl<'k> ExpiringSet<'k, Writing> {
         (ctx, Removed { gone: gone.len() as u64, first, events })
     }
 
-    /// Unlinks a set whose members have all expired. `gone` of its members were removed before.
+    /// Unlinks a set whose members have all expired. `gone` is the number of members that the caller has already
+    /// removed.
     fn unlink(self, gone: u64) -> (&'k mut Context, Removed) {
         let (name, gone) = (self.name, gone + self.len());
         let ctx = self.set.key.unlink();
@@ -296,9 +303,9 @@ impl<'k> ExpiringSet<'k, Writing> {
         (ctx, Removed { gone, first: None, events })
     }
 
-    /// Completes the changes: adds the tag if it is missing, removes the key if only the tag is left, replicates the
-    /// changes, signals WATCH and client-side caching, and sends the keyspace events. If nothing has changed, only closes
-    /// the key.
+    /// Replicates the changes, signals WATCH and client-side caching, and sends the keyspace events. Before that, adds
+    /// the tag `zeitset:expiring` if it is missing, or removes the key if only the tag is left. If nothing has changed,
+    /// only closes the key.
     pub fn commit(mut self) -> &'k mut Context {
         if self.is_unchanged() {
             return self.set.key.close();
@@ -325,7 +332,7 @@ impl<'k> ExpiringSet<'k, Writing> {
     }
 }
 
-/// Tells the tracker of a committed change.
+/// Updates the tracker after a change of a set: when the sweeper must visit the set, or that the set is gone.
 fn note_changed(ctx: &Context, name: Str<'_>, put: &[(MemberName<'_>, f64)], sign: Sign, is_empty: bool) {
     let (database, key) = (ctx.database(), name.bytes());
     if is_empty {
@@ -342,7 +349,8 @@ fn note_changed(ctx: &Context, name: Str<'_>, put: &[(MemberName<'_>, f64)], sig
     });
 }
 
-/// Removes the tag that a STORE command has copied into an ordinary set. Returns the events for the caller to send.
+/// Removes the tag `zeitset:expiring` that a STORE command has copied into an ordinary set. Returns the events for the
+/// caller to send.
 pub(super) fn remove_copied_tag(ctx: &mut Context, name: Str<'_>) -> PendingEvents {
     let tag = tag::name(ctx);
     let set = SortedSet::<Writing>::new(Key::open_notouch(ctx, name));

@@ -86,7 +86,8 @@ pub fn on_server(ctx: &mut Context, event: ServerEvent<'_>) {
     }
 }
 
-/// Notes a pending tag. [`resolve_tags`] adds or removes the tag as soon as the server allows it.
+/// Notes that a key's tag `zeitset:expiring` must be added or removed. [`resolve_tags`] does it as soon as the server
+/// allows it.
 fn note_pending(ctx: &Context, database: i32, name: Str<'_>, tag: PendingTag) {
     tracker::note_pending(ctx, database, name.bytes(), tag);
     resolve_soon(ctx);
@@ -104,11 +105,11 @@ fn read<'c>(ctx: &'c mut Context, name: Str<'_>) -> Option<SortedSet<'c, Reading
     SortedSet::new(ReadKey::open_notouch(ctx, name)).filter(|set| !set.is_empty())
 }
 
-/// A key has got this name by RENAME or MOVE. Usually, the tracker knows the key by its old name.
+/// Handles a key that has got this name by RENAME or MOVE. Usually, the tracker knows the key by its old name.
 ///
-/// Otherwise, this function reads the key in two cases. During a first scan, the key may be a set that the scan has not
-/// found yet. If a copied tag is pending, the key may have this tag: a listener of another module may have moved the
-/// key between the two events of the move.
+/// If not, this function reads the key in two cases. During a first scan, the key may be an expiring set that the scan
+/// has not found yet. If a STORE command has copied a tag that is not removed yet, the key may have this tag: a
+/// listener of another module may have moved the key between the two events of RENAME or MOVE.
 fn on_moved(ctx: &mut Context, event: &KeyEvent<'_>) {
     let database = if event.kind == EventKind::MoveTo { database_of(ctx, event.key) } else { ctx.database() };
     let (is_known, has_copied) = tracker::with(ctx, |tracking| {
@@ -120,7 +121,8 @@ fn on_moved(ctx: &mut Context, event: &KeyEvent<'_>) {
     }
 }
 
-/// A STORE command has made a set. It is an ordinary set, even if it has the tag.
+/// Handles a set that a STORE command has made. The set must be ordinary, so if the tag was copied into it, the tag
+/// must be removed.
 fn on_store(ctx: &mut Context, name: Str<'_>) {
     let (database, tag) = (ctx.database(), tag::name(ctx));
     let is_copied = read(ctx, name).is_some_and(|set| set.score(tag).is_some());
@@ -130,7 +132,7 @@ fn on_store(ctx: &mut Context, name: Str<'_>) {
     }
 }
 
-/// A plain command has changed members of a set.
+/// Handles a plain command's change of members of a set.
 fn on_members_changed(ctx: &mut Context, event: &KeyEvent<'_>) {
     let (database, name, tag) = (ctx.database(), event.key, tag::name(ctx));
     let known =
@@ -186,7 +188,7 @@ fn track(ctx: &Context, database: i32, name: Str<'_>, due: Millis) {
     });
 }
 
-/// What a plain command's change of a set means for the tracker.
+/// What the tracker must note after a plain command has changed a set.
 enum Note {
     Pending(PendingTag),
     Settled,
@@ -194,12 +196,12 @@ enum Note {
     Released,
 }
 
-/// Whether other members have the tag's score. ZPOPMIN may remove them first.
+/// Whether members besides the tag `zeitset:expiring` have its score, `-inf`. ZPOPMIN may remove them before the tag.
 fn has_others_like_tag(set: &mut SortedSet<'_, Reading>) -> bool {
     set.range(tag::SCORE, tag::SCORE).has_more_than(1)
 }
 
-/// Returns when to visit a tagged set, if this is earlier than `due`.
+/// Returns when the sweeper must visit an expiring set, if this is earlier than `due`.
 fn earlier_due(set: &mut SortedSet<'_, Reading>, due: Millis) -> Option<Millis> {
     let before = time::to_score(due.min(time::MAX)).next_down();
     if set.len() > 1 && !set.range(f64::NEG_INFINITY, before).has_more_than(1) {
@@ -211,8 +213,8 @@ fn earlier_due(set: &mut SortedSet<'_, Reading>, due: Millis) -> Option<Millis> 
     }
 }
 
-/// Reads a key after an event. Tracks the key if it is an expiring set, and otherwise forgets it. With `is_copied`, a tag
-/// that the key has comes from a STORE command.
+/// Reads a key after an event. Tracks the key if it is an expiring set, and otherwise forgets it. If `is_copied` is
+/// true and the key has the tag `zeitset:expiring`, a STORE command has copied the tag, and the module must remove it.
 fn inspect(ctx: &mut Context, name: Str<'_>, is_copied: bool) {
     let key = ReadKey::open_notouch(ctx, name);
     // As `database_of`, but opens the key only once.
@@ -228,10 +230,10 @@ fn inspect(ctx: &mut Context, name: Str<'_>, is_copied: bool) {
     }
 }
 
-/// Whether a key that COPY or RESTORE has written is a copy of a set whose tag is to be removed. The event does not name
-/// the source, so this function compares the sets: their numbers of members and their last members.
+/// Whether COPY or RESTORE has written this key as a copy of a set whose tag must be removed. The event does not name
+/// the source, so this function compares the key with all such sets: the numbers of members and the last members.
 fn is_copy_of_pending(ctx: &mut Context, name: Str<'_>) -> bool {
-    /// The most sets that are compared.
+    /// The maximum number of sets with which the key is compared.
     const SOME: usize = 16;
     let sources =
         tracker::with(ctx, |tracking| if tracking.has_pending() { tracking.copied(SOME) } else { Vec::new() });

@@ -36,14 +36,14 @@ pub struct Scan {
     completed: u64,
 }
 
-/// From this number of pending tags on, the scan waits until the module has added tags to the sets of version 0.3 that
-/// the scan has found.
+/// If the list of [`PendingTag`]s has this many keys, the scan waits. The scan adds each set of version 0.3 that it
+/// finds to this list. The scan continues when the module has added the tag to these sets.
 const MAX_PENDING: usize = 1000;
 
 /// What a sorted set is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum SetKind {
-    /// An expiring set. The value is the time at which the sweeper must visit the set.
+    /// An expiring set. The value is the time at which the sweeper must visit the set next.
     Expiring(Millis),
     /// An expiring set of version 0.3. The value is its TTL.
     Legacy(Millis),
@@ -60,7 +60,8 @@ impl SetKind {
     }
 }
 
-/// Returns when to visit a set that has the tag. If the tag is the only member, the sweeper must delete the set.
+/// Returns when the sweeper must visit a set that has the tag `zeitset:expiring`. If the tag is the only member, the
+/// sweeper must delete the set, so the visit is due at once.
 fn due(set: &mut SortedSet<'_, impl Mode>) -> Millis {
     if set.range(tag::SCORE, tag::SCORE).has_more_than(1) {
         return AT_ONCE;
@@ -100,7 +101,7 @@ impl Scan {
         }
     }
 
-    /// Takes up to [`STEPS`] steps in one database. Returns the number of steps.
+    /// Continues the scan by up to [`STEPS`] steps in one database. Returns the number of steps.
     fn advance(&mut self, ctx: &Context, tracking: &mut Tracking) -> usize {
         let database = self.database;
         if !ctx.select(database) {

@@ -9,7 +9,7 @@ use crate::server::setting::{Flag, Number};
 /// members use memory until the key is deleted.
 pub static SWEEP: Flag = Flag::new("sweep", true);
 
-/// The maximum time in µs for which a slice of the sweeper blocks clients.
+/// The maximum time in µs for which one run of the sweeper (a slice) blocks clients.
 pub static SWEEP_SLICE_US: Number = Number::new("sweep-slice-us", 500, 50..=100_000);
 
 /// The maximum share of one core for the sweeper, in percent.

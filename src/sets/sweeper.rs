@@ -1,9 +1,10 @@
-//! Active expiry: checks the sets that are due. Also adds and removes tags after plain commands ([`resolve_tags`]).
+//! Active expiry: deletes expired members of the sets that are due. Also adds and removes the tag `zeitset:expiring`
+//! after plain commands ([`resolve_tags`]).
 //!
-//! [`check_set`] opens a set for writing, deletes expired members, and notes the time of the next check. A slice checks
-//! the due sets, longest overdue first, until its time is up. The slice reads the clock every few dozen deletions. If
-//! due sets remain, the next slice follows after a pause. A backlog makes slices more frequent but not longer. Together,
-//! the slices use at most the share of one core that the setting `sweep-max-duty` allows.
+//! [`check_set`] opens a set for writing, deletes expired members, and notes the time of the next check. One run of the
+//! sweeper, a *slice*, checks the due sets, longest overdue first, until its time is up. It reads the clock every few
+//! dozen deletions. If due sets remain, the next slice follows after a pause. A backlog makes slices more frequent but
+//! not longer. Together, the slices use at most the share of one core that the setting `sweep-max-duty` allows.
 //!
 //! The module changes a key only if [`Context::may_change`] allows it. Keyspace events run code of other modules, which
 //! may change any key. So the module makes and notes all changes before it sends the events. Afterwards, it uses no
@@ -57,12 +58,13 @@ pub fn stats(holder: &impl RedisLockIndicator) -> SweepStats {
     STATE.with(holder, |sweeper| sweeper.stats)
 }
 
-/// Returns how long one slice of the sweeper may take.
+/// Returns the maximum duration of one run of the sweeper (a slice).
 fn slice() -> Duration {
     Duration::from_micros(settings::SWEEP_SLICE_US.get().into())
 }
 
-/// Runs a slice of the sweeper. The tracker's timer calls this function.
+/// Runs one slice of the sweeper: checks sets for a short time, so that clients do not wait long. The tracker's timer
+/// calls this function.
 pub(super) fn run_slice(ctx: &mut Context) {
     let (started, cpu, budget) = (Instant::now(), context::cpu_time(), slice());
     let is_time_up = || started.elapsed() >= budget;
@@ -90,8 +92,8 @@ pub(super) fn run_slice(ctx: &mut Context) {
     }
 }
 
-/// Adds the tags that plain commands have removed, and removes those that STORE commands have copied. Takes at most the
-/// time of a slice.
+/// Adds the tag `zeitset:expiring` again where a plain command has removed it, and removes the tag where a STORE
+/// command has copied it. Takes at most the duration of a slice.
 pub(super) fn resolve_tags(ctx: &mut Context) {
     let (started, budget) = (Instant::now(), slice());
     IS_PLANNED.store(true, Ordering::Relaxed);
@@ -104,8 +106,8 @@ pub(super) fn resolve_tags(ctx: &mut Context) {
     IS_PLANNED.store(false, Ordering::Relaxed);
 }
 
-/// Whether [`resolve_tags`] runs after the current command, or is running. Its events may make another module move a
-/// tag again. In that case, the timer calls [`resolve_tags`] later, because an immediate call might cause an endless
+/// Whether [`resolve_tags`] is to run after the current command, or is running. If its own events make another module
+/// remove or copy a tag again, the timer calls [`resolve_tags`] later, because an immediate call might cause an endless
 /// loop.
 static IS_PLANNED: AtomicBool = AtomicBool::new(false);
 
@@ -151,7 +153,7 @@ fn check_sets(ctx: &mut Context, is_time_up: &dyn Fn() -> bool) {
     }
 }
 
-/// Deletes the expired members of a set, and notes the time of the next check.
+/// Deletes the expired members of a set, and notes when to check the set next.
 fn check_set(ctx: &mut Context, key: &DbKey, is_time_up: &dyn Fn() -> bool) {
     let now = ctx.now();
     let name = OwnedStr::new(&key.name);

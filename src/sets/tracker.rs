@@ -5,8 +5,8 @@
 //! `Tracking` is only a cache: code that opens a key decides by the tag whether the key is an expiring set.
 //!
 //! While a cluster slot is moved to this server, the slot belongs to another node. So the tracker ignores the keys of
-//! this slot until the move has ended. It also forgets what it knew of the slot before: an ordinary set may have the name
-//! of a tracked set now, and must not get a tag when ZPOPMIN changes it.
+//! this slot until the move has ended. It also forgets what it knew of the slot before: an ordinary set may have the
+//! name of a tracked set now, and must not get a tag when ZPOPMIN changes it.
 
 use super::scan::Scan;
 use crate::base::alarm::Alarm;
@@ -24,8 +24,8 @@ use redis_module::RedisLockIndicator;
 
 lazy_static! {
     static ref STATE: UnderLock<Tracker> = UnderLock::new(Tracker::default());
-    /// The timer of the sweeper's slices. [`start`] sets its task, because this file must not depend on the sweeper's
-    /// file.
+    /// The timer that runs the sweeper. [`start`] sets the function that it calls, because this file must not depend on
+    /// the sweeper's file.
     static ref TIMER: Timer = Timer::without_task();
 }
 
@@ -33,14 +33,14 @@ lazy_static! {
 struct Tracker {
     tracking: Tracking,
     scan: Scan,
-    /// The slots whose keys are arriving. The sets of these slots are not tracked.
+    /// The cluster slots whose keys are arriving from another node. The sets of these slots are not tracked.
     arriving: Vec<SlotRange>,
-    /// The slots in `arriving` whose move has ended. They are removed from `arriving` and from this list when no set of
-    /// an arriving slot is tracked any more.
+    /// The slots in `arriving` whose import has ended. A slot stays in both lists until the tracker has forgotten all
+    /// sets that it tracked in arriving slots.
     arrived: Vec<SlotRange>,
 }
 
-/// Starts the search for expiring sets. `slice` runs whenever sets are due.
+/// Begins a scan for expiring sets. From now on, the timer calls `slice` when the sweeper has work.
 pub(super) fn start(ctx: &Context, slice: fn(&mut Context)) {
     TIMER.set_task(ctx, slice);
     // If the server is already running, it has a dataset to scan.
@@ -82,7 +82,7 @@ pub fn status(holder: &impl RedisLockIndicator) -> Status {
     })
 }
 
-/// Whether the keys of the key's slot are still arriving.
+/// Whether the key belongs to a cluster slot whose keys are still arriving from another node.
 pub(super) fn is_arriving(ctx: &Context, name: Str<'_>) -> bool {
     STATE.with(ctx, |tracker| slots::hold(&tracker.arriving, name.bytes()))
 }
@@ -107,8 +107,8 @@ pub(super) fn with<R>(ctx: &Context, change: impl FnOnce(&mut Tracking) -> R) ->
     STATE.with(ctx, |tracker| change(&mut tracker.tracking))
 }
 
-/// Changes the tracking. If `change` returns true, a set may be due earlier than before, so this function arms the timer
-/// for the next due set.
+/// Calls `change` with the tracked sets. If `change` returns true, a set may be due earlier than before, so this
+/// function arms the timer for the next due set.
 pub(super) fn update(ctx: &Context, change: impl FnOnce(&mut Tracking) -> bool) {
     STATE.with(ctx, |tracker| {
         if !change(&mut tracker.tracking) {
@@ -122,7 +122,7 @@ pub(super) fn update(ctx: &Context, change: impl FnOnce(&mut Tracking) -> bool) 
     });
 }
 
-/// Called when a ZEXP command names a key, even a missing key. The first call subscribes to events. It also begins a
+/// Notes that a ZEXP command names a key, even a missing one. The first call subscribes to events. It also begins a
 /// first scan, because the module got no events of earlier changes.
 pub(super) fn note_used(ctx: &Context) {
     if events::subscribe(ctx, Classes::SORTED_SETS) {
@@ -138,7 +138,8 @@ pub(super) fn begin_scan(ctx: &Context) {
     });
 }
 
-/// The keys of these cluster slots begin to arrive from another node. Stops tracking expiring sets in these slots.
+/// Notes that the keys of these cluster slots begin to arrive from another node. Stops tracking the sets of these
+/// slots.
 pub(super) fn note_slot_import_started(ctx: &Context, slots: &[SlotRange]) {
     STATE.with(ctx, |tracker| {
         tracker.arriving.extend_from_slice(slots);
@@ -150,8 +151,8 @@ pub(super) fn note_slot_import_started(ctx: &Context, slots: &[SlotRange]) {
     });
 }
 
-/// Notes that the move of some slots to this server has succeeded or failed. The tracker first forgets the sets that it
-/// tracked in these slots before the move. Then a scan finds the sets that are now in the slots.
+/// Notes that the import of some cluster slots from another node has succeeded or failed. The tracker first forgets the
+/// sets that it tracked in these slots before the import. Then a scan finds the sets that are now in the slots.
 pub(super) fn note_slot_import_ended(ctx: &Context, slots: &[SlotRange]) {
     STATE.with(ctx, |tracker| {
         tracker.arrived.extend_from_slice(slots);
@@ -175,13 +176,14 @@ pub(super) fn on_cron(ctx: &Context) {
     });
 }
 
-/// Notes that the timer has fired. Returns whether the slice may delete expired members.
+/// Notes that the timer has fired and the sweeper begins to run. Returns whether it may delete expired members.
 pub(super) fn begin_slice(ctx: &Context) -> bool {
     with(ctx, Tracking::disarmed);
     may_sweep(ctx)
 }
 
-/// Stops tracking the sets of arriving slots, and continues the first scan of the keyspace, until time is up.
+/// Stops tracking the sets of the cluster slots whose keys are arriving. Then continues the first scan of the keyspace.
+/// Returns when time is up.
 pub(super) fn continue_scan(ctx: &Context, is_time_up: impl Fn() -> bool) {
     STATE.with(ctx, |tracker| {
         tracker.forget_arriving(&is_time_up);
@@ -189,7 +191,7 @@ pub(super) fn continue_scan(ctx: &Context, is_time_up: impl Fn() -> bool) {
     });
 }
 
-/// Ends a slice. The next slice follows after at least `pause` ms.
+/// Notes that the sweeper has stopped. Its next run follows after at least `pause` ms.
 pub(super) fn end_slice(ctx: &Context, pause: Millis) {
     STATE.with(ctx, |tracker| {
         tracker.tracking.pause(context::now(), pause);
@@ -206,8 +208,8 @@ fn need(ctx: &Context, at_once: bool) -> Need {
 }
 
 impl Tracker {
-    /// Arms the timer for the next work, or disarms it if no work is due soon. When the first expiring set is tracked,
-    /// subscribes to events, and begins a first scan.
+    /// Arms the timer for the sweeper's next work, or disarms it if no work is due soon. When the first expiring set is
+    /// tracked, subscribes to events, and begins a first scan.
     fn rearm(&mut self, ctx: &Context) {
         let has_sets = !self.tracking.is_empty() || self.tracking.has_pending();
         if has_sets && events::subscribe(ctx, Classes::SORTED_SETS) {
@@ -218,10 +220,10 @@ impl Tracker {
         set_timer(ctx, self.tracking.at_cron(context::now(), need(ctx, at_once)));
     }
 
-    /// Stops tracking the sets in the slots of `arriving`. Returns early if time is up.
+    /// Stops tracking the sets of the cluster slots in `arriving`. Returns early if time is up.
     ///
-    /// If none of these sets is tracked any more, removes the slots in `arrived` from `arriving` and from `arrived`. If
-    /// slots were removed, begins a scan, which finds the sets in these slots.
+    /// When all these sets are forgotten, the slots in `arrived`, whose import has ended, are removed from both lists.
+    /// Then a scan begins, which finds the sets that are in these slots now.
     fn forget_arriving(&mut self, is_time_up: impl Fn() -> bool) {
         let Tracker { tracking, arriving, arrived, scan, .. } = self;
         while tracking.is_forgetting() && !is_time_up() {

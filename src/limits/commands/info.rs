@@ -1,6 +1,7 @@
 //! `ZRL.INFO key`
 //!
-//! Returns a limit's algorithm and its units in use. The limit and the window are not stored, so they are not returned.
+//! Returns a limit's algorithm, how many of its units are in use, and when they become available again. The limit and
+//! the window are not stored, so they are not returned.
 
 use crate::args::Args;
 use crate::error::Error;

@@ -76,7 +76,7 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     Ok(())
 }
 
-/// One of the limits of a call.
+/// One of the limits that a ZRL.MCHECK call checks.
 ///
 /// Code of other modules can run when the command opens a key that has expired, and *while* it writes a key: if a write
 /// creates the key or replaces its string, the server sends the event `new` at once. So each change is computed and
@@ -84,11 +84,11 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
 struct Part<'a> {
     key: Str<'a>,
     call: Call,
-    /// Whether the units fitted when the limit was last assessed.
+    /// Whether the call's units fitted into this limit when the limit was last assessed.
     fits: bool,
     verdict: Verdict,
     is_taken: bool,
-    /// Whether [`settle`](Part::settle) has a change to store.
+    /// Whether the limit must be changed even if the call is denied: see [`settle`](Part::settle).
     is_unsettled: bool,
     events: PendingEvents,
 }
@@ -99,8 +99,8 @@ impl<'a> Part<'a> {
         Part { key, call, fits: false, verdict, is_taken: false, is_unsettled: false, events }
     }
 
-    /// Assesses the limit. Takes the units if they fit or `intent` is [`Intent::Force`], unless `intent` is
-    /// [`Intent::Refuse`]. Returns whether the key was missing.
+    /// Opens the key, and checks whether the units fit into the limit. Takes them as `intent` says. Returns whether the
+    /// key was missing.
     fn assess(&mut self, ctx: &mut Context, intent: Intent) -> Result<bool, Error> {
         // Opens the key for writing, because opening a missing key for reading sends an event.
         let mut limit = Limit::open(ctx, self.key)?;
@@ -115,7 +115,8 @@ impl<'a> Part<'a> {
         Ok(is_missing)
     }
 
-    /// Stores the change that a denied call makes to the limit, if any: see `Check` in `limits/model`.
+    /// Stores the change that even a denied call makes, if any: it shortens the times for which units stay in use if
+    /// the window has become shorter or the clock has stepped back.
     fn settle(&mut self, ctx: &mut Context) -> Result<(), Error> {
         if self.is_unsettled {
             let mut limit = Limit::open(ctx, self.key)?;

@@ -108,8 +108,8 @@ impl Options {
     }
 }
 
-/// If `values` has only one element, returns it. Otherwise, returns the element at the index `key`, or `None` if there
-/// is none.
+/// Returns the option of the key with the index `key`. If `values` has only one element, this element is for all keys.
+/// `None` if the option was not given.
 fn of_key<T: Copy>(values: &[T], key: usize) -> Option<T> {
     if let [one] = *values { Some(one) } else { values.get(key).copied() }
 }

@@ -1,7 +1,8 @@
 //! `ZRL.PEEK key limit window [COST units] [SLIDING | FIXED | LEAKY] [EXACT | PRECISION duration] [FORCE]`
 //!
-//! Returns what ZRL.CHECK would return, without taking units. Only ZRL.CHECK applies a shorter window to the units in
-//! use. So if the window has become shorter, ZRL.PEEK may report longer waits than ZRL.CHECK.
+//! Returns what ZRL.CHECK would return, but changes nothing. The waits can differ: if the window is shorter than in
+//! earlier calls, ZRL.CHECK makes the units in use available again earlier, and ZRL.PEEK does not. So ZRL.PEEK may
+//! report longer waits.
 
 use super::{ARGUMENTS, parse, reply};
 use crate::error::Error;

@@ -5,7 +5,7 @@
 //! of ms. So the arrival time is stored as whole ms and a part in units of `1 / limit` ms. All arithmetic uses
 //! integers. If the policy changes, the number of units in the bucket stays the same, except that a fraction may be
 //! rounded up. The bucket drains at the rate of the last call that took units. A call with another policy is denied or
-//! allowed by the number of units, and a denied call changes nothing.
+//! allowed by the number of units, and a denied call does not change the rate.
 //!
 //! The key is a string, `leaky:<empty at>+<part>:<limit>/<window>!<written at>`. If the part is 0, `+<part>` is left
 //! out. Limit and window give the rate at which the bucket drains. `written at` is the time of the last write. If the
@@ -66,7 +66,7 @@ impl Level {
         empty.saturating_sub(u128::from(now) * u128::from(self.limit))
     }
 
-    /// Converts a level to a new window, rounded up. A unit has `self.window` old parts, and `window` new parts.
+    /// Converts an amount from parts of `1 / self.window` unit to parts of `1 / window` unit. Rounds up.
     fn in_parts_of(self, window: Millis, parts: u128) -> u128 {
         let (old, new) = (u128::from(self.window), u128::from(window));
         if old == new {
@@ -75,8 +75,8 @@ impl Level {
         (parts / old).min(MAX_UNITS.into()) * new + (parts % old * new).div_ceil(old)
     }
 
-    /// Returns the level that is `parts` at `now`. If necessary, lowers it so that the bucket is empty by
-    /// [`time::MAX`].
+    /// Returns the level of a bucket that contains `parts` at `now`. One unit has `window` parts. If the bucket would
+    /// be empty only after [`time::MAX`], the level is lowered so that the bucket is empty at that time.
     fn of(limit: u64, window: Millis, now: Millis, parts: u128) -> Level {
         let (whole, part) = match u64::try_from(parts) {
             Ok(parts) => (u128::from(parts / limit), u128::from(parts % limit)),
@@ -92,7 +92,8 @@ impl Level {
         div_ceil(parts, window)
     }
 
-    /// Returns the level at `now`. If `now` is before the last write, returns the level at the last write.
+    /// Returns the level that a call at `now` finds. If the clock has stepped back to a time before the last write, the
+    /// bucket still has the level of the last write, and drains from `now` on.
     fn seen_at(self, now: Millis) -> Level {
         match now < self.written_at {
             true => Level::of(self.limit, self.window, now, self.parts_at(self.written_at)),
@@ -127,14 +128,14 @@ impl Level {
     }
 }
 
-/// A call, and the level of its limit.
+/// A call, and the level of the bucket that it checks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LeakyCheck {
     call: Call,
-    /// The stored level as seen by this call ([`Level::seen_at`]). It drains at the stored rate. Only a call that takes
-    /// units changes the rate.
+    /// The level that the call finds ([`Level::seen_at`]). The bucket drains at the stored rate, which only a call that
+    /// takes units changes.
     level: Level,
-    /// The level at the time of the call, in parts of a unit. A unit has `level.window` parts.
+    /// The same level, in parts of a unit. A unit has `level.window` parts.
     parts: u128,
     /// Whether the clock has stepped back since the level was written.
     is_clock_back: bool,
@@ -158,8 +159,8 @@ impl Check for LeakyCheck {
         remaining(self.call.policy.limit, Level::units(self.parts, self.level.window))
     }
 
-    /// Returns the wait until the call's units fit. A denied call changes no rate, so the bucket drains at the stored
-    /// rate.
+    /// Returns the wait until the call's units fit. The bucket drains at the stored rate, because a denied call does
+    /// not change the rate.
     fn retry_after(&self, _: bool) -> Millis {
         let most = u128::from(self.call.policy.limit - self.call.cost) * u128::from(self.level.window);
         let wait = div_ceil(self.parts.saturating_sub(most), self.level.limit);

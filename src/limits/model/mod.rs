@@ -27,7 +27,7 @@ pub const MAX_UNITS: u64 = time::MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
     /// A unit becomes available again one `window` after it was taken. This time is rounded up to a multiple of
-    /// [`precision`](Policy::precision). No period of one `window` has more than `limit` units.
+    /// [`precision`](Policy::precision). Without FORCE, at most `limit` units are taken in any period of one `window`.
     Sliding,
     /// All units become available again at the end of the current window. Windows are aligned to the Unix epoch, so a
     /// window of a day is a UTC day.
@@ -55,7 +55,7 @@ pub struct Call {
     pub cost: u64,
 }
 
-/// What a call does with the units.
+/// What a call does with the units for which it asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Intent {
     /// Changes nothing.
@@ -125,12 +125,12 @@ impl LimitUsage {
     }
 }
 
-/// The error for a string that does not have the algorithm's format. The string is not a limit, or belongs to another
-/// algorithm.
+/// The error for a string that is not in the expected algorithm's format. Either the string is not a limit, or it is a
+/// limit of another algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotThisFormat;
 
-/// Bytes to write. Most changes need no allocation.
+/// The bytes of a limit's string, or of a part of it. Up to 64 bytes need no allocation.
 pub type SmallBytes = SmallVec<[u8; 64]>;
 
 /// A change of a limit's key.
@@ -158,7 +158,7 @@ pub struct Patch {
     pub bytes: SmallBytes,
 }
 
-/// A key's lifetime. It ends at `until` or at most `linger` ms later.
+/// The time for which a key exists. It ends at `until` or at most `linger` ms later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lifetime {
     until: Millis,
@@ -170,15 +170,15 @@ impl Lifetime {
         Lifetime { until, linger: 0 }
     }
 
-    /// Returns a lifetime that may end later than `until`: by an eighth of the window, but at most by 20 s. So most
-    /// calls do not change the TTL of a busy key.
+    /// Returns a lifetime that may end later than `until`: by an eighth of the window, but at most by 20 s. Because of
+    /// this tolerance, most calls need not change the TTL of a busy key.
     fn lingering(until: Millis, window: Millis) -> Lifetime {
         const MAX_LINGER: Millis = 20_000;
         Lifetime { until, linger: (window / 8).min(MAX_LINGER) }
     }
 
-    /// Returns the key's new expiry. Returns the current expiry `before` if it is neither earlier than `until` nor
-    /// later than the end of this lifetime.
+    /// Returns the time at which the key must expire. If the current expiry `before` is within this lifetime's
+    /// tolerance, returns `before`, and the TTL need not change.
     pub fn expires_at(self, before: Option<Millis>) -> Millis {
         let latest = self.until + self.linger;
         before.filter(|before| (self.until..=latest).contains(before)).unwrap_or(latest)
@@ -239,7 +239,8 @@ impl<'a> StoredLimit<'a> {
     }
 }
 
-/// Assesses a stored limit for a call. `stored` is `None` if the key is missing.
+/// Checks whether the units of `call` fit into a stored limit, and computes the change to make. `stored` is the key's
+/// string, or `None` if the key is missing.
 pub fn assess(call: Call, intent: Intent, stored: Option<&[u8]>) -> Result<Assessment, NotThisFormat> {
     Ok(match call.policy.algorithm {
         Algorithm::Sliding => SlidingCheck::parse(call, stored)?.assessment(intent),
@@ -250,10 +251,10 @@ pub fn assess(call: Call, intent: Intent, stored: Option<&[u8]>) -> Result<Asses
 
 /// A call, and the stored limit that it checks.
 ///
-/// Every call except a peek *settles* the limit first. The stored units can be from calls with a longer window or a
-/// coarser grid, or from a time before the clock stepped back. After settling, no unit of SLIDING or FIXED stays in use
-/// for longer than the window of this call, and a LEAKY bucket drains from now on. If a method's argument `is_settled`
-/// is true, the method returns the wait after settling.
+/// The stored units may be from calls with a longer window or a coarser precision, or from a time before the clock
+/// stepped back. So every call except a peek first *settles* the limit. In a settled limit of SLIDING or FIXED, no unit
+/// stays in use for longer than the window of this call. A settled LEAKY bucket drains from now on. If a method's
+/// argument `is_settled` is true, the method returns the wait after settling.
 trait Check {
     fn call(&self) -> &Call;
 
@@ -261,17 +262,19 @@ trait Check {
     fn remaining(&self) -> i64;
 
     /// Returns the minimum wait until the call's units fit. Called only if the units do not fit now, but the cost is at
-    /// most the limit. For `is_settled`, see [`Check`].
+    /// most the limit. If `is_settled` is true, returns the wait after [`settle`](Check::settle).
     fn retry_after(&self, is_settled: bool) -> Millis;
 
-    /// Returns the time until no unit is in use. For `is_settled`, see [`Check`].
+    /// Returns the time until no unit is in use. If `is_settled` is true, returns the time after
+    /// [`settle`](Check::settle).
     fn reset_after(&self, is_settled: bool) -> Millis;
 
-    /// Returns the change that settles the limit (see [`Check`]). Returns `None` if no change is needed.
+    /// Returns the change that settles the limit: afterwards, no unit stays in use for longer than this call's window
+    /// and the current clock allow (see [`Check`]). Returns `None` if no change is needed.
     fn settle(&self) -> Option<Update>;
 
-    /// Whether the stored limit shows that the clock has stepped back. If so, a peek returns the waiting times after
-    /// settling, because those before settling would include the size of the step, for example a day.
+    /// Whether the stored limit shows that the clock has stepped back. If so, a peek returns the waits after
+    /// [`settle`](Check::settle), because those before would include the size of the step, for example a day.
     fn is_clock_back(&self) -> bool {
         false
     }
@@ -306,13 +309,14 @@ trait Check {
         }
     }
 
-    /// Returns the verdict without settling the limit (see [`Check`]). Settling can change `retry_after` and
-    /// `reset_after`.
+    /// Returns the verdict of a call that changes nothing. `retry_after` and `reset_after` can be longer than those of
+    /// a call that changes the limit, because such a call first settles it (see [`Check`]).
     fn peek(&self) -> Verdict {
         self.verdict(self.is_clock_back())
     }
 
-    /// Returns the assessment of a call that takes no units. Its update is the result of [`settle`](Check::settle).
+    /// Returns the assessment of a call that takes no units. Even this call may change the limit: see
+    /// [`settle`](Check::settle).
     fn refuse(&self) -> Assessment {
         Assessment { fits: self.fits(), verdict: self.verdict(true), update: self.settle() }
     }

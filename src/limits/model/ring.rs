@@ -48,7 +48,7 @@ impl RingSlot {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ring<'a> {
     slots: &'a [[u8; SLOT]],
-    /// The index of the oldest slot in `slots`.
+    /// The index of the oldest slot in `slots`. The newest slot is before it, or at the end of `slots`.
     seam: usize,
 }
 
@@ -59,9 +59,9 @@ impl<'a> Ring<'a> {
         Ring::parse_with(text, |_, len| len / 2)
     }
 
-    /// Does the same as [`parse`](Ring::parse), but guesses where the seam is. The times of a busy ring are spread over
-    /// the window that ends at `until`. So the first slot's time shows how many slots are newer than this slot. A
-    /// search that begins near the seam reads fewer cache lines.
+    /// Does the same as [`parse`](Ring::parse), but guesses where the oldest slot is (the seam). The times of a busy
+    /// ring are spread over the window that ends at `until`. So the time of the string's first slot shows how many
+    /// slots are newer than that slot. A search that begins near the seam reads fewer cache lines.
     pub fn parse_near(text: &'a [u8], until: Millis, window: Millis) -> Result<Ring<'a>, NotThisFormat> {
         Ring::parse_with(text, |first, len| {
             let newer = until.saturating_sub(first).saturating_mul(len as u64) / window;
@@ -99,8 +99,8 @@ impl<'a> Ring<'a> {
         self.slot(self.len() - 1)
     }
 
-    /// Returns the first slot from `from` on for which `is_before` is false, or [`len`](Ring::len). O(log N), and faster
-    /// near `from`.
+    /// Returns the first slot from `from` on for which `is_before` is false, or [`len`](Ring::len). O(log N), and
+    /// faster near `from`.
     pub fn find(&self, from: usize, is_before: impl Fn(RingSlot) -> bool) -> usize {
         partition_near(from, from..self.len(), |age| is_before(self.slot(age)))
     }
@@ -110,7 +110,7 @@ impl<'a> Ring<'a> {
         partition_near(self.len(), from..self.len(), |age| is_before(self.slot(age)))
     }
 
-    /// Returns the usage at `now`. O(log N).
+    /// Returns how many units are in use at `now`, and in which slots. O(log N).
     pub fn usage(&self, now: Millis) -> Result<RingUsage, NotThisFormat> {
         let first = self.find(1, |slot| slot.at <= now);
         let before = self.slot(first - 1).taken;
@@ -122,9 +122,8 @@ impl<'a> Ring<'a> {
         Patch { at: TAG.len() + self.place(age) * SLOT, bytes: SmallBytes::from_slice(&slot.bytes()) }
     }
 
-    /// Whether the clock has stepped back since the ring was last written. At the last write, the time of the oldest
-    /// written slot had already passed, because this slot was before the first slot in use. So if this time is in the
-    /// future, the clock has stepped back.
+    /// Whether the clock has stepped back since the ring was last written. When a ring is written, the time of its
+    /// oldest written slot has already passed. So if this time is in the future now, the clock has stepped back.
     pub fn is_after(&self, now: Millis) -> bool {
         self.slot(self.find(0, |slot| slot.at == 0)).at > now
     }
@@ -227,7 +226,8 @@ fn build(oldest: RingSlot, slots: impl Iterator<Item = RingSlot>, len: usize) ->
 /// How many units of a ring are in use at one time, and in which slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingUsage {
-    /// The index of the first slot after slot 0 whose time is in the future. The length of the ring if there is none.
+    /// The index of the oldest slot in use: the first slot after slot 0 whose time is in the future. If no slot is in
+    /// use, the length of the ring.
     pub first: usize,
     /// [`RingSlot::taken`] of the slot before `first`.
     pub before: u64,

@@ -21,7 +21,8 @@ pub struct Counter {
     pub key: Vec<u8>,
     hash: u64,
     pub count: u64,
-    /// What the counter showed when the key got it. 0 if the counter was new.
+    /// The counter's count when it was given to this key. It comes from the key that had the counter before. 0 if the
+    /// counter was new.
     pub error: u64,
     /// When the key got its counter.
     pub since: Millis,
@@ -31,7 +32,7 @@ pub struct Sketch {
     counters: Vec<Counter>,
     places: HashTable<usize>,
     hasher: DefaultHashBuilder,
-    /// No count is below this number. The lowest count may be higher.
+    /// A lower bound of all counts. The lowest count may be higher.
     least: u64,
     /// The index from which the search for the lowest count continues.
     cursor: usize,

@@ -32,9 +32,9 @@ impl Policy {
         at.min(time::MAX)
     }
 
-    /// Returns the length of a new ring in which `slots` slots are in use: `2 * slots`, but at most the number of
-    /// slots that this policy can use. After a change of the policy, `slots` can be larger than that number. The length
-    /// is then `2 * slots`. The length is never larger than [`MAX_SLOTS`].
+    /// Returns the length of a new ring in which `slots` slots are in use. The ring gets `2 * slots` slots, so that it
+    /// does not have to grow soon, but no more than this policy can use. If a change of the policy leaves more slots in
+    /// use than the policy can use, the ring also gets `2 * slots`. The length is never larger than [`MAX_SLOTS`].
     fn room_for(&self, slots: usize) -> usize {
         // The ring needs one slot per unit or per multiple of the precision, the oldest slot, and one slot for the next
         // write.
@@ -92,8 +92,8 @@ pub(super) fn refund(
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SlidingCheck<'a> {
     call: Call,
-    /// The time at which a unit taken now becomes available again. If the limit is [settled](Check), no unit is in
-    /// use after this time.
+    /// The time at which a unit taken now becomes available again. After [`settle`](Check::settle), no unit is in use
+    /// any more at this time.
     until: Millis,
     ring: Option<(Ring<'a>, RingUsage)>,
 }
@@ -113,15 +113,18 @@ impl<'a> SlidingCheck<'a> {
         self.ring.map_or(0, |(_, usage)| usage.units)
     }
 
-    /// Returns the latest time at which a stored unit can become available again. For `is_settled`, see [`Check`].
+    /// Returns the latest time at which a stored unit can become available again. If `is_settled` is true, returns the
+    /// time after [`settle`](Check::settle).
     fn latest(&self, is_settled: bool) -> Millis {
         if is_settled { self.until } else { time::MAX }
     }
 
-    /// Returns the change that takes `more` units, and settles the limit ([`Check`]). The new units become available
-    /// again at [`until`](SlidingCheck::until). Some stored units would become available later than `until`, because a
-    /// call with a longer window took them, or because the clock has stepped back since. After the change, these units
-    /// also become available at `until`.
+    /// Returns the change that takes `more` units. The new units become available again at
+    /// [`until`](SlidingCheck::until).
+    ///
+    /// The change also settles the limit ([`Check`]): if a stored unit would become available later than `until`, it
+    /// becomes available at `until`. Such units were taken by a call with a longer window, or before the clock stepped
+    /// back.
     fn put(&self, more: u64) -> Update {
         let (until, policy) = (self.until, &self.call.policy);
         let lifetime = Lifetime::lingering(until, policy.window);

@@ -3,11 +3,11 @@
 use super::{NotThisFormat, SmallBytes};
 use crate::base::time::{decimal, leading_digits};
 
-/// The maximum length of a text: five numbers of 20 digits, a tag such as `leaky:`, and separators.
+/// The maximum length of a text: five numbers of 20 digits, the algorithm's prefix such as `leaky:`, and separators.
 pub const CAPACITY: usize = 112;
 
-/// Returns the text of up to five numbers. A `sign` stands in front of each number. The first sign is the tag of the
-/// algorithm, the others are separators.
+/// Returns the text of up to five numbers. Each number follows its `sign`: the first sign is the algorithm's prefix,
+/// such as `leaky:`, and the others are separators.
 pub(super) fn number_text(numbers: &[(&str, u64)]) -> SmallBytes {
     let (mut text, mut len) = ([0; CAPACITY], 0);
     for (sign, number) in numbers {
@@ -26,7 +26,8 @@ impl NumberReader<'_> {
         self.0.starts_with(sign.as_bytes())
     }
 
-    /// Parses the separator `sign` and the number after it. The number must be decimal, without leading zeros.
+    /// Parses `sign` and the number after it. `sign` is a separator or the algorithm's prefix. The number must be
+    /// decimal, without leading zeros.
     pub fn number_after(&mut self, sign: &str) -> Result<u64, NotThisFormat> {
         let text = self.0.strip_prefix(sign.as_bytes()).ok_or(NotThisFormat)?;
         if let [b'0', b'0'..=b'9', ..] = text {

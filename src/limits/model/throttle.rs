@@ -23,7 +23,8 @@ pub type Nanos = i128;
 const SECOND: Nanos = 1_000_000_000;
 pub const MILLISECOND: Nanos = 1_000_000;
 
-/// The minimum accepted number: September 2001 in nanoseconds. A smaller number is likely a counter of another program.
+/// The earliest accepted arrival time: September 2001, in nanoseconds. A smaller number is likely a counter of another
+/// program.
 const EARLIEST: u64 = 1_000_000_000_000_000_000;
 
 /// The theoretical arrival time of GCRA: from then on, all units are available.
@@ -54,8 +55,7 @@ impl Arrival {
         Update::Replace { text: number_text(&[("", self.nanos)]), lifetime: Lifetime::exactly(self.expires_at()) }
     }
 
-    /// Returns the usage at `now`. The number of units depends on the policy, which is not stored. So `units` is
-    /// `None`.
+    /// Returns the usage at `now`. `units` is `None`: the number of units depends on the policy, which is not stored.
     pub(super) fn usage(self, now: Millis) -> LimitUsage {
         let back = self.nanos.div_ceil(1_000_000);
         LimitUsage::of(back > now, || LimitUsage {
@@ -149,7 +149,7 @@ fn units(nanos: Nanos, interval: Nanos) -> i64 {
     }
 }
 
-/// Converts to seconds. A remainder of at least 1 ms rounds up.
+/// Converts nanoseconds to seconds. A remainder of at least 1 ms is rounded up to a second, a smaller one is dropped.
 #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "as redis-cell; casts saturate")]
 fn seconds(nanos: Nanos) -> i64 {
     let whole = ((nanos / SECOND) as f64 + (nanos % SECOND) as f64 / 1e9) as i64;

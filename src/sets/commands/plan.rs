@@ -1,7 +1,8 @@
-//! The planned changes of a command with several members.
+//! The planned changes of a command that names several members.
 //!
-//! If a command names a member twice, the result is the same as after two commands. The plan is carried out only if the
-//! whole command is valid. Each member is written and replicated once.
+//! The command first plans a change for each member, and carries out the plan only if the whole command is valid. If a
+//! command names a member twice, the result is the same as after two commands. Each member is written and replicated
+//! once.
 
 use crate::base::time::{self, Millis};
 use crate::error::Error;
@@ -48,8 +49,8 @@ impl<'a> Plan<'a> {
     }
 
     /// Plans a member's expiry. `decide` gets the expiry planned so far, and returns the new expiry and the result of
-    /// this call. An expiry of `None` means that the member is absent or expired. Returns an error if `member` is the
-    /// name of the tag, which only the module writes.
+    /// this call. An expiry of `None` means that the member is absent or expired. Returns an error if `member` is
+    /// `zeitset:expiring`, the mark of expiring sets, which only the module writes.
     pub fn decide<R>(
         &mut self,
         set: &ExpiringSet<'_, Writing>,

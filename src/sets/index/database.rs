@@ -1,4 +1,5 @@
-//! The tracked sets of one database: names, due times, pending tags, postponed checks.
+//! The expiring sets of one database that the tracker knows: their names, and when the sweeper must visit each of them
+//! (its *due time*). Also the tags that have to be added or removed, and the postponed visits.
 //!
 //! The sets are numbered from 0. An [`Index`] finds a set's number by its name. Blocks of [`BLOCK`] sets store the
 //! names and due times. If a set is removed, the last set gets its number. So only the last block has vacant places,
@@ -19,9 +20,9 @@ use std::rc::Rc;
 /// The number of sets in a block.
 const BLOCK: u32 = 32;
 
-/// [`Database::overdue`] counts the due sets in at most this number of blocks. If more blocks have due sets, it also
-/// reads a sample of all blocks, and estimates the number of due sets from it. The sample has at most this number of
-/// blocks. Both steps together take some tens of µs.
+/// The number of blocks that [`Database::overdue`] reads at most to count the due sets. If more blocks have due sets,
+/// it also reads a sample of all blocks, of at most the same size, and estimates the number of due sets from it. Both
+/// steps together take some tens of µs.
 const SAMPLE: usize = 256;
 
 #[derive(Clone, Copy)]
@@ -77,12 +78,13 @@ pub struct Database {
     hasher: DefaultHashBuilder,
     /// Each block's earliest due time, and the block's number. Blocks that are never due are left out.
     order: BTreeSet<(Millis, u32)>,
-    /// The number of sets that `forget_some` has not read yet. It reads the sets backwards, from the last to the first.
+    /// The number of sets that [`forget_some`](Database::forget_some) still has to read. It reads the sets from the
+    /// last to the first.
     left_to_walk: usize,
     pub pending: PendingTags,
-    /// The sets whose check is postponed. The key is the time of the next check and the set's name. The value is the
-    /// original due time. The time of the next check is not a wall clock time: it is compared with
-    /// [`Tracking::passed`](super::Tracking::passed).
+    /// The sets whose visit is postponed, because the sweeper could not check them. The key is the time of the next
+    /// visit and the set's name. The value is the original due time. The time of the next visit is not a wall clock
+    /// time: it is compared with [`Tracking::passed`](super::Tracking::passed).
     pub postponed: BTreeMap<(Millis, Rc<[u8]>), Millis>,
 }
 
@@ -92,12 +94,12 @@ impl Database {
         last * BLOCK as usize + self.blocks[last as u32].sets.len()
     }
 
-    /// Returns the due time of a set. `None` if the set is not tracked.
+    /// Returns when the sweeper's next visit to a set is due. `None` if the set is not tracked.
     pub fn due(&self, key: &[u8]) -> Option<Millis> {
         Some(self.set(self.find(key)?).due)
     }
 
-    /// Tracks an expiring set. The next visit is due at `due`.
+    /// Tracks an expiring set. The sweeper's next visit is due at `due`.
     pub fn track(&mut self, key: &[u8], due: Millis) {
         match self.find(key) {
             Some(number) => self.set_due(number, due),
@@ -112,9 +114,10 @@ impl Database {
         }
     }
 
-    /// Tracks a set after one of the module's commands has put members into it. `soonest` is the earliest expiry of
-    /// these members. If the set was untracked, the expiries of its other members are unknown, so the set is due at
-    /// once. A new set has no other members. Returns whether the set is due earlier than before.
+    /// Updates the due time of a set after one of the module's commands has put members into it. `soonest` is the
+    /// earliest expiry of these members. If the set is not tracked yet, it is due at once, because the expiries of its
+    /// other members are unknown. But if `is_new` is true, it has no other members, and is due at `soonest`. Returns
+    /// whether the set is due earlier than before.
     pub fn change(&mut self, key: &[u8], soonest: Option<Millis>, is_new: bool) -> bool {
         let soonest = soonest.filter(|&soonest| soonest < time::MAX).unwrap_or(NEVER);
         match self.find(key) {
@@ -125,14 +128,14 @@ impl Database {
         true
     }
 
-    /// Changes the due time of a tracked set.
+    /// Changes the time at which the sweeper's next visit to a tracked set is due.
     pub fn reschedule(&mut self, key: &[u8], due: Millis) {
         if let Some(number) = self.find(key) {
             self.set_due(number, due);
         }
     }
 
-    /// Forgets a set. Returns its due time. `None` if it was not tracked.
+    /// Stops tracking a set. Returns its due time, or `None` if the set was not tracked.
     pub fn forget(&mut self, key: &[u8]) -> Option<Millis> {
         let number = self.find(key)?;
         let due = self.set(number).due;
@@ -153,13 +156,13 @@ impl Database {
         self.order.first().map(|&(due, _)| due)
     }
 
-    /// Returns the earliest due time in the blocks whose sets are all due after `moment`. In the other blocks, a set
-    /// may be due after `moment` but before the result.
+    /// Returns an estimate of the earliest due time after `moment`, which may be too late. It leaves out every block
+    /// that has a set with a due time up to `moment`.
     pub fn next_due_after(&self, moment: Millis) -> Option<Millis> {
         self.order.range((moment + 1, 0)..).next().map(|&(due, _)| due)
     }
 
-    /// Returns the set that is due first.
+    /// Returns the name and the due time of the set that is due first.
     pub fn first(&self) -> Option<(&[u8], Millis)> {
         let &(due, block) = self.order.first()?;
         let block = &self.blocks[block];
@@ -189,8 +192,8 @@ impl Database {
         }
     }
 
-    /// Looks for a set whose check was postponed until `passed` or earlier. Makes this set due again. Returns false if
-    /// there is no such set.
+    /// Makes one set due again whose visit was postponed until `passed` or earlier. Returns `false` if there is no such
+    /// set.
     pub fn resume_one(&mut self, passed: Millis) -> bool {
         let Some(first) = self.postponed.first_entry().filter(|first| first.key().0 <= passed) else { return false };
         let ((_, key), due) = first.remove_entry();
@@ -199,7 +202,8 @@ impl Database {
         true
     }
 
-    /// Begins a walk through all sets. Sets that are added during the walk may be left out.
+    /// Begins to read all sets, step by step: [`forget_some`](Database::forget_some) takes the next step. Sets that are
+    /// added in the meantime may be left out.
     pub fn begin_walk(&mut self) {
         self.left_to_walk = self.len();
     }
@@ -208,8 +212,8 @@ impl Database {
         self.left_to_walk > 0
     }
 
-    /// Continues the walk from the last set to the first, and removes the sets that `is_meant` selects. After each
-    /// removal, the last set takes the free place. The walk misses no set, because it has already read the last set.
+    /// Reads the next sets, from the last to the first, and stops tracking those for which `is_meant` returns true. If
+    /// a set is removed, the last set takes its place. No set is missed, because the last set has already been read.
     pub fn forget_some(&mut self, is_meant: impl Fn(&[u8]) -> bool) {
         /// The maximum number of sets that one call of `forget_some` reads.
         const SOME: usize = 512;
@@ -265,7 +269,7 @@ impl Database {
         self.blocks[number / BLOCK].sets[(number % BLOCK) as usize]
     }
 
-    /// Changes a block and updates its entry in `order`.
+    /// Calls `edit` with a block, and then updates the block's entry in `order`.
     fn edit<R>(&mut self, number: u32, edit: impl FnOnce(&mut Block) -> R) -> R {
         let block = &mut self.blocks[number];
         let result = edit(block);

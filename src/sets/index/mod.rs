@@ -1,10 +1,10 @@
-//! Tracking of the expiring sets: the time of the sweeper's next visit to each set, and the sweeper's timer. The model
-//! uses no server and no clock.
+//! Decides when the sweeper must visit each expiring set, and when its timer must fire. The model uses no server and no
+//! clock.
 //!
-//! [`Tracking`] is a cache: every visit reads the set's tag and members from the set itself. So a wrong time does no
-//! harm. If the recorded time is too early, the visit finds nothing to do. If the key is gone, [`Tracking`] forgets the
-//! set. If a visit cannot read the set, its outcome is *unknown*: the set stays tracked, and a later visit checks it
-//! again.
+//! [`Tracking`] is a cache: every visit reads the tag `zeitset:expiring` and the members from the set itself. So a
+//! wrong time does no harm. If the recorded time is too early, the visit finds nothing to do. If the key is gone,
+//! [`Tracking`] forgets the set. If the sweeper cannot check the set, for example because this server must not change
+//! it now, the visit's outcome is *unknown*: the set stays tracked, and is visited again later.
 //!
 //! [`Tracking`] also lists the keys whose tag has to be added or removed ([`PendingTag`]). This list is no cache.
 //!
@@ -28,11 +28,11 @@ use pending::Moved;
 pub use pending::PendingTag;
 use std::collections::BTreeMap;
 
-/// A due time that has always passed, even after the clock has stepped back.
+/// The due time of a set that the sweeper must visit at once. It has always passed, even if the clock has stepped back.
 pub const AT_ONCE: Millis = 0;
 
-/// The minimum and maximum delay until the next visit to a set that could not be read. Such visits are planned 1 ms
-/// apart, so at most a thousand of them are due in a second.
+/// The minimum and maximum delay until the next visit to a set that the sweeper could not check. Such visits are
+/// planned 1 ms apart, so at most a thousand of them are due in a second.
 const RETRY_DELAYS: [Millis; 2] = [1000, 60_000];
 
 /// The longest real time between two readings of the wall clock, in ms. If two readings differ by more, the clock has
@@ -42,7 +42,7 @@ const MAX_ELAPSED: Millis = 2000;
 /// One run of the cron job frees at most this many blocks of a dropped database. This takes some tens of µs.
 const FREED: usize = 128;
 
-/// Returns when to visit a set whose lowest score is `first`.
+/// Returns when the sweeper must visit a set whose lowest score is `first`.
 pub fn visit_at(first: f64) -> Millis {
     // A member with a negative score has expired. A member with a score above the latest time never expires.
     match time::ceil_score(first.max(0.0)) {
@@ -53,20 +53,21 @@ pub fn visit_at(first: f64) -> Millis {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The next visit is due at `due`. At least `left` expired members remain.
+    /// The sweeper's next visit to the set is due at `due`. At least `left` expired members remain.
     Next { due: Millis, left: u64 },
     /// The set is gone or is not an expiring set.
     Gone,
-    /// The set could not be read. Nothing was deleted, and the set must be visited again.
+    /// The sweeper could not check the set, for example because this server must not change it now. Nothing was
+    /// deleted, and the set must be visited again.
     Unknown,
 }
 
-/// The conditions for the next slice of the sweeper's work.
+/// What decides when the sweeper runs next. (One run of the sweeper is a *slice*.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Need {
     /// Whether this server may delete expired members now.
     pub sweeps: bool,
-    /// Whether the next slice must run as soon as possible, even if no set is due.
+    /// Whether the sweeper must run as soon as possible, even if no set is due.
     pub at_once: bool,
 }
 
@@ -75,23 +76,26 @@ pub struct Tracking {
     databases: BTreeMap<i32, Database>,
     /// Dropped databases, which are freed gradually.
     dropped: Vec<Database>,
-    /// The number of expired members that remain in the set that was visited last.
+    /// The number of expired members that the sweeper's last visit left in the set.
     left: u64,
-    /// The furthest time for which a retry of a failed check is planned, by the clock of [`Tracking::passed`].
+    /// The latest time for which a new visit to a set that could not be checked is planned. Measured in
+    /// [`Tracking::passed`].
     retry: Millis,
     /// The wall clock at the last reading.
     seen: Millis,
-    /// The time that has passed since the start, not counting steps of the wall clock.
+    /// The time in ms that has passed since the start, not counting steps of the wall clock.
     passed: Millis,
     /// The end of the sweeper's pause, measured in [`Tracking::passed`].
     paused_until: Millis,
     /// The wall clock time at which the armed timer fires.
     armed: Option<Millis>,
-    /// The keys that have left their old name and have no new name yet.
+    /// The keys that are being renamed or moved: the event about the old name has come, the one about the new name has
+    /// not.
     moving: Vec<Moved>,
-    /// The last key that `next_pending` returned.
+    /// The last key that [`next_pending`](Tracking::next_pending) returned.
     last_pending: Option<DbKey>,
-    /// Whether a pending tag was noted since `next_pending` began its current round.
+    /// Whether the list of pending tags got a new entry since [`next_pending`](Tracking::next_pending) last began at
+    /// the start of the list.
     has_new_pending: bool,
 }
 
@@ -109,7 +113,7 @@ impl Tracking {
         self.databases.entry(number).or_default()
     }
 
-    /// Returns the due time of a set. `None` if the set is not tracked.
+    /// Returns when the sweeper's next visit to a set is due. `None` if the set is not tracked.
     pub fn due(&self, database: i32, key: &[u8]) -> Option<Millis> {
         self.databases.get(&database)?.due(key)
     }
@@ -128,8 +132,9 @@ impl Tracking {
         self.databases.extend(was_other.map(|database| (one, database)));
     }
 
-    /// Forgets the pending tags of the keys for which `is_meant` returns true, and begins a walk, which reads all sets.
-    /// Each call of [`forget_some`](Tracking::forget_some) continues the walk. An unfinished earlier walk is ended.
+    /// Begins to stop tracking the sets for which `is_meant` returns true. Forgets their pending tags at once. Then
+    /// [`forget_some`](Tracking::forget_some) reads all sets step by step, and forgets these sets. If an earlier pass
+    /// over the sets is unfinished, it ends.
     pub fn begin_to_forget(&mut self, is_meant: impl Fn(&[u8]) -> bool) {
         for database in self.databases.values_mut() {
             database.pending.retain(|key| !is_meant(key));
@@ -141,8 +146,8 @@ impl Tracking {
         self.databases.values().any(Database::is_walking)
     }
 
-    /// Forgets the sets for which `is_meant` returns true. Each call after
-    /// [`begin_to_forget`](Tracking::begin_to_forget) reads the next few hundred sets.
+    /// Continues what [`begin_to_forget`](Tracking::begin_to_forget) has begun: reads the next few hundred sets, and
+    /// stops tracking those for which `is_meant` returns true.
     pub fn forget_some(&mut self, is_meant: impl Fn(&[u8]) -> bool) {
         if let Some(database) = self.databases.values_mut().find(|database| database.is_walking()) {
             database.forget_some(is_meant);
@@ -161,13 +166,14 @@ impl Tracking {
 
 /// Overdue work.
 impl Tracking {
-    /// Returns the number of sets that are due at `now`, plus the number of all sets with a postponed check.
+    /// Returns the number of sets that the sweeper should have visited by `now`, including all sets whose visit was
+    /// postponed.
     pub fn overdue(&self, now: Millis) -> usize {
         self.databases.values().map(|database| database.overdue(now) + database.postponed.len()).sum()
     }
 
-    /// Returns how long ago the earliest due time of a set was. Returns 0 if no due time has passed. Sets whose
-    /// due time is unknown do not count.
+    /// Returns how late the sweeper's visit to the most overdue set is, in ms. Returns 0 if no visit is late. Sets
+    /// whose due time is unknown do not count.
     pub fn lag(&self, now: Millis) -> Millis {
         let of = |database: &Database| {
             let postponed = database.postponed.values().next().copied();
@@ -186,7 +192,7 @@ impl Tracking {
         self.armed.is_some()
     }
 
-    /// Returns the overdue set with the earliest due time, if any.
+    /// Returns the set that the sweeper must visit next: the overdue set with the earliest due time, if any.
     pub fn next_visit(&mut self, now: Millis) -> Option<DbKey> {
         self.observe(now);
         self.resume();
@@ -220,9 +226,9 @@ impl Tracking {
         self.databases.values().filter_map(Database::next_due).min()
     }
 
-    /// If the postponement of a set's check has ended, makes the set due again.
+    /// Makes the sets due again whose postponement has ended.
     fn resume(&mut self) {
-        /// The maximum number of sets that one call of `resume` makes due in each database. Later calls continue.
+        /// The maximum number of sets that one call makes due in each database. Later calls continue.
         const SOME: usize = 16;
         for database in self.databases.values_mut() {
             (0..SOME).take_while(|_| database.resume_one(self.passed)).count();
@@ -232,8 +238,8 @@ impl Tracking {
 
 /// The timer.
 impl Tracking {
-    /// Returns the request to the timer after a command or an event. By default, the request leaves the timer
-    /// unchanged. The request arms the timer for the visit to the next due set if all of these are true:
+    /// Returns what to do with the sweeper's timer after a command or an event. Usually, the timer stays as it is. It
+    /// is armed for the visit to the next due set if all of these are true:
     ///
     /// - The visit is due within the [`HORIZON`].
     /// - The timer is not armed, or would fire later than the visit is due.
@@ -247,9 +253,8 @@ impl Tracking {
         }
     }
 
-    /// Returns the request to the timer. Called after each cron job and after each slice of the sweeper's work. If the
-    /// next work is due within the [`HORIZON`], the request arms the timer for this work. If not, the request disarms
-    /// the timer.
+    /// Returns what to do with the sweeper's timer after each cron job and after each run of the sweeper. If the next
+    /// work is due within the [`HORIZON`], the timer is armed for this work. If not, the timer is disarmed.
     pub fn at_cron(&mut self, now: Millis, need: Need) -> Alarm {
         self.observe(now);
         self.resume();
@@ -266,7 +271,7 @@ impl Tracking {
         self.armed = None;
     }
 
-    /// Notes the end of a slice of the sweeper's work. The next slice begins after at least `pause` ms.
+    /// Notes that the sweeper has stopped. Its next run begins after at least `pause` ms.
     pub fn pause(&mut self, now: Millis, pause: Millis) {
         self.observe(now);
         self.paused_until = self.passed + pause;

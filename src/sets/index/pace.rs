@@ -1,4 +1,5 @@
-//! The pauses between slices of work. The pauses limit the work to a percentage of the time (the duty).
+//! The pauses between the runs of the sweeper (its *slices*). The pauses limit the sweeper to a percentage of the time
+//! (the *duty*).
 
 use crate::base::time::Millis;
 use std::time::Duration;
@@ -6,9 +7,9 @@ use std::time::Duration;
 /// The maximum time in µs by which the next pause is shortened after pauses that were too long.
 const CREDIT: i64 = 1000;
 
-/// Computes how long the sweeper pauses after each slice. A slice takes only half a ms, but the server's timers have a
-/// resolution of 1 ms and fire up to about 1 ms late. So if earlier pauses were too long, the next pause is shorter. If
-/// they were too short, the next pause is longer.
+/// Computes how long the sweeper pauses after each run (slice). A slice takes only half a ms, but the server's timers
+/// have a resolution of 1 ms and fire up to about 1 ms late. So if earlier pauses were too long, the next pause is
+/// shorter. If they were too short, the next pause is longer.
 #[derive(Debug, Default)]
 pub struct Pace {
     /// The sum of the planned pauses minus the sum of the actual pauses, in µs. At least -`CREDIT`.
@@ -30,8 +31,8 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// Simulates slices of `busy` µs. Returns the percentage of the time that they take. After slice `n`, the timer
-    /// fires `late(n)` µs late.
+    /// Simulates a sweeper each of whose slices takes `busy` µs. Returns the percentage of the time that the slices
+    /// take. After slice `n`, the timer fires `late(n)` µs late.
     fn share(busy: u64, duty: u32, late: impl Fn(u64) -> u64) -> f64 {
         let (mut pace, mut paused, mut works, mut pauses) = (Pace::default(), u64::MAX, 0, 0);
         for slice in 0..10_000 {

@@ -1,7 +1,9 @@
-//! The pending tags: work that remains to be done because a plain command, one of the server's own, has moved a tag. The
-//! tag is the member that makes a sorted set an expiring set.
+//! The keys to which the module must add the tag `zeitset:expiring`, or from which it must remove the tag. The tag is
+//! the member that makes a sorted set an expiring set. Plain commands, the server's own, can remove it from an expiring
+//! set or copy it into an ordinary one. Sets of version 0.3 have no tag yet.
 //!
-//! Only events tell the module of a pending tag, so this list must be exact: a pending tag moves with its key.
+//! Only events tell the module of such a change, so this list must be exact: if a key is renamed or moved, so is its
+//! entry.
 
 use super::{AT_ONCE, Tracking};
 use crate::base::db_key::DbKey;
@@ -9,12 +11,13 @@ use crate::base::time::Millis;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
-/// What has to be done with the tag of a key, and why.
+/// What the module must do with the tag `zeitset:expiring` of a key, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PendingTag {
     /// A command removed the tag of an expiring set together with other members. The tag must be added again.
     Taken,
-    /// As `Taken`, but the command may have sent its event before it removed the tag. ZPOPMIN does so.
+    /// A command may still remove the tag after its event: ZPOPMIN sends its event before it removes the last members.
+    /// If the tag is missing then, it must be added again.
     Suspected,
     /// A STORE command copied the tag into an ordinary set. The tag must be removed.
     Copied,
@@ -22,7 +25,7 @@ pub enum PendingTag {
     Legacy(Millis),
 }
 
-/// The pending tags of a database, by the names of their keys.
+/// The keys of a database whose tag must be added or removed, by name.
 #[derive(Default)]
 pub struct PendingTags {
     tags: BTreeMap<Box<[u8]>, PendingTag>,
@@ -48,25 +51,25 @@ impl PendingTags {
         self.tags.remove(key)
     }
 
-    /// Keeps only the keys for which `is_kept` returns true.
+    /// Removes all entries except those of the keys for which `is_kept` returns true.
     pub fn retain(&mut self, is_kept: impl Fn(&[u8]) -> bool) {
         self.tags.retain(|key, _| is_kept(key));
         self.copied.retain(|key| is_kept(key));
     }
 
-    /// Removes one entry of each collection. Returns whether there was any.
+    /// Frees a little memory: removes one entry of each collection. Returns whether there was any.
     pub fn pop_first(&mut self) -> bool {
         self.tags.pop_first().is_some() | self.copied.pop_first().is_some()
     }
 
-    /// Returns the key after `key` in byte order. If `key` is `None`, returns the first one.
+    /// Returns the key that follows `key` in byte order. If `key` is `None`, returns the first key.
     fn after(&self, key: Option<&[u8]>) -> Option<&[u8]> {
         let behind = key.map_or(Bound::Unbounded, Bound::Excluded);
         self.tags.range::<[u8], _>((behind, Bound::Unbounded)).next().map(|(key, _)| &**key)
     }
 }
 
-/// The tracker's data of a key before the key was renamed, moved, removed or replaced.
+/// What the tracker knew about a key before the key was renamed, moved, removed or replaced.
 #[derive(Clone, Copy, Default)]
 pub struct Moved {
     due: Option<Millis>,
@@ -82,7 +85,8 @@ impl Tracking {
         self.databases.get(&database)?.pending.get(key)
     }
 
-    /// Whether a pending tag was noted that `next_pending` may not have returned yet.
+    /// Whether the list of pending tags has a new entry that [`next_pending`](Tracking::next_pending) may not have
+    /// returned yet.
     pub fn has_new_pending(&self) -> bool {
         self.has_new_pending
     }
@@ -98,16 +102,16 @@ impl Tracking {
         }
     }
 
-    /// Notes that a set has got its tag, and makes the set due at once, because plain commands may have changed its
-    /// members since the last check. Always returns true: the set is due earlier than before.
+    /// Notes that the module has added the tag to a set. The sweeper must visit the set at once, because plain commands
+    /// may have changed its members since the last visit. Always returns true: the set is due earlier than before.
     pub fn tagged(&mut self, database: i32, key: &[u8]) -> bool {
         self.forget_pending(database, key);
         self.database(database).track(key, AT_ONCE);
         true
     }
 
-    /// Returns the keys with pending tags one after the other, and then `None`. The call after `None` begins a new
-    /// round.
+    /// Iterates over the keys whose tag must be added or removed: each call returns the next key. After the last key,
+    /// returns `None` once, and then begins again.
     pub fn next_pending(&mut self) -> Option<DbKey> {
         let last = self.last_pending.take();
         self.has_new_pending &= last.is_some();
@@ -119,24 +123,26 @@ impl Tracking {
         self.last_pending.clone()
     }
 
-    /// Returns the number of keys with pending tags.
+    /// Returns the number of keys whose tag must be added or removed.
     pub fn pending_count(&self) -> usize {
         self.databases.values().map(|database| database.pending.tags.len()).sum()
     }
 
-    /// Returns at most `most` keys into which STORE commands have copied a tag.
+    /// Returns the keys into which STORE commands have copied the tag `zeitset:expiring`, but at most `most` keys.
     pub fn copied(&self, most: usize) -> Vec<DbKey> {
         let all = self.databases.iter();
         let all = all.flat_map(|(&number, database)| database.pending.copied.iter().map(move |key| (number, key)));
         all.take(most).map(|(number, key)| DbKey::new(number, key)).collect()
     }
 
-    /// Whether a STORE command has copied a tag that still has to be removed. The key may be moving.
+    /// Whether there is a key into which a STORE command has copied the tag, and from which the module must still
+    /// remove it. Includes keys that are being renamed or moved.
     pub fn has_copied(&self) -> bool {
         self.moving.iter().any(|moved| moved.pending == Some(PendingTag::Copied)) || !self.copied(1).is_empty()
     }
 
-    /// Notes that a key is leaving this name. [`end_move`](Tracking::end_move) gets the new name.
+    /// Notes that a key is being renamed or moved, and that this was its old name. [`end_move`](Tracking::end_move)
+    /// gets the new name.
     ///
     /// Between the two events of a move, a listener of another module may move other keys. These moves end first, so
     /// `moving` is a stack.
@@ -145,7 +151,8 @@ impl Tracking {
         self.moving.push(moved);
     }
 
-    /// Gives this name to the key that was the last to leave its name. Returns whether the tracker knows the key.
+    /// Notes the new name of the key for which [`begin_move`](Tracking::begin_move) was last called. Returns whether
+    /// the tracker knows the key.
     pub fn end_move(&mut self, database: i32, key: &[u8]) -> bool {
         let Moved { due, pending } = self.moving.pop().unwrap_or_default();
         self.gone(database, key);
@@ -158,12 +165,13 @@ impl Tracking {
         due.is_some() || pending.is_some()
     }
 
-    /// Forgets the moves of which only the first event has come. Called between commands.
+    /// Forgets the keys for which [`begin_move`](Tracking::begin_move) was called but [`end_move`](Tracking::end_move)
+    /// was not. Called between commands.
     pub fn end_all_moves(&mut self) {
         self.moving.clear();
     }
 
-    /// The key was removed or replaced. Returns what was known about it.
+    /// Notes that a key was removed or replaced. Returns what the tracker knew about the key.
     pub fn gone(&mut self, database: i32, key: &[u8]) -> Moved {
         let Some(database) = self.databases.get_mut(&database) else { return Moved::default() };
         // If the set's check is postponed, its earliest due time is recorded under the old name. Since then, a command
