@@ -24,8 +24,8 @@ pub fn measure(bench: &mut Bench, scripts: &Scripts, abilities: &Abilities, keys
     };
     let mut tables = vec![
         weigh("A limit after one check, per key", limits(scripts, abilities), keys, 1),
-        weigh("A set of 10 members that expire, per member", expiring(scripts, abilities), keys / 10, 10),
-        weigh("A set of many members that expire, per member", expiring(scripts, abilities), 1, keys * 10),
+        weigh("Bytes per member of a set of 10 expiring members", expiring(scripts, abilities), keys / 10, 10),
+        weigh("Bytes per member of a set of many expiring members", expiring(scripts, abilities), 1, keys * 10),
     ];
     tables.push(Memory {
         title: "A limit of 1000 per window with all units in use, per key",

@@ -77,7 +77,7 @@ END
 
 In the first two rows, bare commands and checks take turns of 12,800 calls in one process with one thread. The limiter
 sends the same command, and also looks for a remembered denial, has a time limit, and reads the reply into a `Decision`.
-In the last row, the limiter has units in advance, so that the layer calls no server.
+In the last row, the limiter has taken units in advance, so the layer of tower sends no command to the server.
 END
 } >"$PAGE"
 cat "$PAGE"

@@ -35,7 +35,7 @@ pub enum EventKind {
     /// Members of a sorted set were removed by rank, score or name order. ZPOPMIN and its like send this event after
     /// the first removal, the other commands after the last one.
     RemoveRange,
-    /// Another event of the class of sorted sets: members were added, or got another score.
+    /// Members were added to a sorted set, or got another score.
     ChangeScores,
     Other,
 }

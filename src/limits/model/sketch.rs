@@ -21,8 +21,8 @@ pub struct Counter {
     pub key: Vec<u8>,
     hash: u64,
     pub count: u64,
-    /// The counter's count when it was given to this key. It comes from the key that had the counter before. 0 if the
-    /// counter was new.
+    /// How much of `count` may belong to other keys: the value that the counter had when this key took it over from
+    /// another key. 0 if the counter was new.
     pub error: u64,
     /// When the key got its counter.
     pub since: Millis,

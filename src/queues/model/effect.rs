@@ -53,9 +53,9 @@ pub enum Change<'a> {
     Configure(Settings),
     /// AOF rewriting: restores a job. Jobs are restored in the order of their push numbers.
     RestoreJob(JobData<'a>),
-    /// AOF rewriting: restores a push with AGAIN that waits for the end of a claim of the job with the same ID.
+    /// AOF rewriting: restores a waiting push with AGAIN. The push waits until the claim of the job with its ID ends.
     RestoreFollower(NewJob<'a>),
-    /// AOF rewriting: restores a push with DECLARE that waits for the end of a claim of the job with the same ID.
+    /// AOF rewriting: restores a waiting push with DECLARE. The push waits until the claim of the job with its ID ends.
     RestoreDeclaration { job: NewJob<'a>, is_timed: bool },
     /// AOF rewriting: restores a job's text of PROGRESS, and the time of this text.
     RestoreProgress { id: &'a [u8], text: &'a [u8], at: Millis },

@@ -89,7 +89,7 @@ pub fn write_fields<T: Default>(fields: &[Field<T>], of: &T, to: &mut impl Write
     write_changed(fields, of, &T::default(), to);
 }
 
-/// Reads the fields that [`write_changed`] has written. Before the call, all fields of `of` must have their defaults.
+/// Reads fields that [`write_changed`] has written into the value `of`, which must have the default in all fields.
 pub fn read_changed<T>(fields: &[Field<T>], of: &mut T, from: &mut impl Reader) -> Result<(), DecodeError> {
     let present = from.number()?;
     ensure(present >> fields.len() == 0, "unknown number")?;

@@ -80,7 +80,7 @@
 //! | each job | a slot of 88, 10 in the index, and one allocation for ID and payload |
 //! | EVERY, or a TTL | 16 with ID and payload |
 //! | a claim with BACKOFF, a failure, a worker's name, or PROGRESS | 56 in a second allocation, and the texts |
-//! | a TTL | 24 in the set of jobs that expire, 64 in a tree of jobs with a TTL |
+//! | a TTL | 24 to 34 in the set of jobs that expire, 64 in a tree of jobs with a TTL |
 //! | a claimed job in `ClaimedBackoff` or `ClaimedRecurring` | 64, with a group 128 |
 //!
 //! The memory of removed jobs is freed, whatever the order of removal ([`Chunks`]).

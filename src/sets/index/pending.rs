@@ -103,7 +103,7 @@ impl Tracking {
     }
 
     /// Notes that the module has added the tag to a set. The sweeper must visit the set at once, because plain commands
-    /// may have changed its members since the last visit. Always returns true: the set is due earlier than before.
+    /// may have changed its members since the last visit. Returns true, because the time of the next visit is earlier.
     pub fn tagged(&mut self, database: i32, key: &[u8]) -> bool {
         self.forget_pending(database, key);
         self.database(database).track(key, AT_ONCE);

@@ -64,8 +64,8 @@ impl Node {
         self.ids.iter().position(|i| *i == id).unwrap_or(0)
     }
 
-    /// Returns how many of `rows` are heads (rows whose values differ from those of the previous row). The range must
-    /// begin at 1 or later, because row 0 has no previous row in this leaf.
+    /// Counts the heads in a range of rows. A head is a row whose values differ from those of the previous row. So the
+    /// range must not include row 0, the first row of the leaf.
     pub(super) fn heads_within(&self, rows: Range<usize>, stride: usize) -> u32 {
         rows.filter(|&at| self.row(at, stride) != self.row(at - 1, stride)).count() as u32
     }
