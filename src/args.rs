@@ -60,9 +60,8 @@ impl<'a> Args<'a> {
         Ok(first)
     }
 
-    /// Parses `numkeys key [key ...]` and returns the keys. The command must have at least `behind` more arguments for
-    /// each key, plus `then` more. Otherwise, this function returns an error. The error texts are those of ZMPOP and
-    /// EVAL.
+    /// Parses `numkeys key [key ...]` and returns the keys. After the keys, the command must have at least `behind`
+    /// arguments for each key, and `then` arguments more. The errors have the texts of ZMPOP and EVAL.
     pub fn keys(&mut self, behind: usize, then: usize) -> Result<&'a [Str<'a>], Error> {
         let numkeys = integer(self.string()?.bytes()).filter(|&numkeys| numkeys > 0).ok_or(Error::NumKeys)?;
         let most = self.rest.len().saturating_sub(then) / (1 + behind);

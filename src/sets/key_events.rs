@@ -13,9 +13,9 @@
 //! - A STORE command copies the tag into its result, which must stay an ordinary set. So the tag is removed.
 //!
 //! The server allows no write in a handler. So the handler notes the pending tag, and [`resolve_tags`] adds or removes
-//! the tag: from Redis 7.2 on right after the command, transaction or script, on Redis 7.0 within milliseconds. If
-//! RENAME or COPY comes first, the handlers note the tag for the new key. Replicas note the same tags, and the master's
-//! commands add or remove them.
+//! the tag: from Redis 7.2 on right after the command, transaction or script, on Redis 7.0 within milliseconds. If the
+//! key is renamed or copied before that, the handlers note the tag for the new key. The handlers of a replica note the
+//! same tags, but only commands from the master add or remove them.
 
 use super::scan::SetKind;
 use super::sweeper::{resolve_soon, resolve_tags};

@@ -108,8 +108,8 @@ impl Options {
     }
 }
 
-/// Returns the option of the key with the index `key`. If `values` has only one element, this element is for all keys.
-/// `None` if the option was not given.
+/// Returns the value of an option for the key at index `key`. An option has one value for each key, or one for all keys.
+/// Returns `None` if the client did not give the option.
 fn of_key<T: Copy>(values: &[T], key: usize) -> Option<T> {
     if let [one] = *values { Some(one) } else { values.get(key).copied() }
 }

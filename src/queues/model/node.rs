@@ -27,9 +27,9 @@ impl State {
     }
 }
 
-/// The kind of a tree. Each [`Roots`] has the root of one tree of each kind. A job is in a tree of one of the kinds
-/// [`TreeId::OF_JOBS`]. Only an [`Effect`](super::effect::Effect) moves a job to a tree of another kind. The table in
-/// [`queue`](super) shows the states of the jobs in each tree.
+/// The kind of a tree. The jobs of a group are in several trees, one of each kind: [`Roots`] has their roots. A job is
+/// in a tree of one of the kinds [`TreeId::OF_JOBS`]. Only an [`Effect`](super::effect::Effect) moves a job to a tree
+/// of another kind. The table in [`queue`](super) shows the states of the jobs in each tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum TreeId {

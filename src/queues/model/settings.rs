@@ -78,7 +78,7 @@ fn limit(rate: Option<Rate>) -> u64 {
     rate.map_or(0, |rate| rate.limit)
 }
 
-/// The maximum of the settings that limit a number of jobs, leases or claims.
+/// The highest value of a setting that limits the number of jobs, leases or claims.
 const MAX_NUMBER: u64 = (1 << 53) - 1;
 
 fn window(rate: Option<Rate>) -> Millis {
