@@ -249,9 +249,9 @@ withEach("a server that stands still shifts no replies, and no job is lost or do
 
 const GARBAGE = ["HTTP/1.1 502 Bad Gateway\r\n\r\n", ":abc\r\n", "-ERR proxy: backend timeout\r\n", "+OK\r\n", ":7\r\n", "*1\r\n+OK\r\n"];
 
-withEach("what is no reply of the server is a lost connection", async (place) => {
-  const queue = new Queue<number>(place.redis, "jobs");
-  for (const command of ["ZQ.CLAIM", "ZQ.ACK", "ZQ.EXTEND", "ZQ.NACK", "MULTI"]) {
+for (const command of ["ZQ.CLAIM", "ZQ.ACK", "ZQ.EXTEND", "ZQ.NACK", "MULTI"]) {
+  withEach(`what is no reply of the server to ${command} is a lost connection`, async (place) => {
+    const queue = new Queue<number>(place.redis, "jobs");
     for (const [at, reply] of GARBAGE.entries()) {
       const proxy = await Proxy.start(place.test, place.server.port);
       const redis = await place.connect(place.test, proxy);
@@ -272,9 +272,9 @@ withEach("what is no reply of the server is a lost connection", async (place) =>
       await worker.stop({ grace: 0 });
       await run;
     }
-  }
-  assert.equal((await queue.stats())?.ready, 0);
-});
+    assert.equal((await queue.stats())?.ready, 0);
+  });
+}
 
 withEach("without memory heartbeats go on, and what is finished is kept until it can be told", async (place) => {
   const queue = new Queue<string>(place.redis, "jobs");
