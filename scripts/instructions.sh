@@ -15,8 +15,9 @@ cargo=${CARGO:-cargo}
 
 if [ -z "${ZEITSET_MODULE:-}" ]; then
     "$cargo" build --release --locked
-    ZEITSET_MODULE=$(ls "${CARGO_TARGET_DIR:-$PWD/target}"/release/libzeitset.{so,dylib} 2>/dev/null | head -n 1)
-    export ZEITSET_MODULE
+    for module in "${CARGO_TARGET_DIR:-$PWD/target}"/release/libzeitset.{so,dylib}; do
+        if [ -e "$module" ]; then export ZEITSET_MODULE=$module; fi
+    done
 fi
 
 # count <server>: prints the tables of a server. REDIS_SERVER must be one program without arguments. A server of
