@@ -258,4 +258,9 @@ impl Queue {
     fn order(&self) -> ServingOrder {
         self.settings.order()
     }
+
+    /// Whether the keys alone determine the serving order: all jobs have one priority, and ORDERED is off.
+    fn is_served_by_key(&self) -> bool {
+        !self.settings.ordered && self.priorities.are_one(self.len())
+    }
 }

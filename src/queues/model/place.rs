@@ -69,9 +69,14 @@ impl Queue {
         if self.len() as u32 <= FEW / 2 {
             self.index = Index::default();
         }
-        self.index.remove(self.hash_of(slot), slot);
+        let is_indexed = !self.index.is_empty();
+        if is_indexed {
+            self.index.remove(self.hash_of(slot), slot);
+        }
         if let Some(from) = self.jobs.remove(slot) {
-            self.index.renumber(self.hash_of(slot), from, slot);
+            if is_indexed {
+                self.index.renumber(self.hash_of(slot), from, slot);
+            }
             self.renumber_member(slot);
             self.renumber_due_entries(slot);
             self.renumber_expiry(from, slot);
@@ -106,8 +111,7 @@ impl Queue {
 
     /// Changes the tree that contains a job. `change` gets the root of the tree and returns the new root.
     fn change_tree(&mut self, slot: u32, change: impl FnOnce(&mut Chunks<Job>, u32, ServingOrder) -> u32) {
-        let order = self.order();
-        let order = ServingOrder { by_key: !order.by_push && self.priorities.are_one(self.len()), ..order };
+        let order = ServingOrder { by_key: self.is_served_by_key(), ..self.order() };
         let job = &self.jobs[slot];
         let root = root_mut(&mut self.roots, self.groups.as_deref_mut(), Some(job.member()), job.node.tree);
         *root = change(&mut self.jobs, *root, order);
