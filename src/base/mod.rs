@@ -18,8 +18,8 @@ pub fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} takes a number")))
 }
 
-/// Returns how many random sequences of operations a test runs: the value of `ZEITSET_SEEDS`, or `few` if it is not
-/// set.
+/// Returns how many random sequences of operations a test runs: the value of `ZEITSET_SEEDS`, or `few` if this variable
+/// is not set.
 #[cfg(test)]
 pub fn histories(few: u32) -> u32 {
     number("ZEITSET_SEEDS").map_or(few, |number| u32::try_from(number).expect("fewer"))
