@@ -161,7 +161,7 @@ enum Piece {
     Subtree(u32),
 }
 
-/// Splits the items with `time <= now` into O(log n) pieces, and calls `visit` for each piece.
+/// Splits the items with `time <= now` into O(log n) single items and subtrees, and calls `visit` for each.
 fn cut<T: Item>(items: &Chunks<T>, mut root: u32, now: Millis, mut visit: impl FnMut(Piece)) {
     while root != NIL {
         let node = items[root].node();
@@ -195,7 +195,7 @@ fn first_pushed<T: Item>(items: &Chunks<T>, root: u32, from: Millis, before: u64
     first_pushed(items, links.right, from, before)
 }
 
-/// Returns the item of a piece that is served first, or `NIL` if the piece has no [candidate](JobNode::is_candidate).
+/// Returns the item that is served first in a [`Piece`], or `NIL` if no item is a [candidate](JobNode::is_candidate).
 fn candidate<T: Item>(items: &Chunks<T>, piece: Piece) -> u32 {
     match piece {
         Piece::One(number) if items[number].node().is_candidate() => number,
@@ -297,7 +297,7 @@ pub(super) struct ByRank<'a> {
     pieces: BinaryHeap<Ranked<'a>>,
 }
 
-/// A piece, with the rank of its best job. A lower rank is served first.
+/// An item or a subtree, with the rank of its job that is served first. A lower rank is served earlier.
 struct Ranked<'a> {
     rank: Rank,
     tree: JobTree<'a>,
