@@ -1,5 +1,6 @@
-//! Pure functions and types that several families of commands use. They take the time as a parameter (`now`). Nothing
-//! here needs a server, does I/O, reads a clock or uses `unsafe`, so plain unit and property tests cover all of it.
+//! Pure functions and types that several families of commands use. The functions take the time as a parameter (`now`).
+//! Nothing here needs a server, does I/O, reads a clock or uses `unsafe`, so plain unit and property tests cover all of
+//! it.
 
 pub mod alarm;
 pub mod chunks;

@@ -1,7 +1,9 @@
-//! Background work for queues that no command changes. The upkeep drops dead letters (DEADLEN, DEADTTL) and expired
-//! jobs (TTL). It carries out the pushes that have waited for a lease to expire (AGAIN, DECLARE), and removes groups
-//! without jobs. It deletes queues that have been unused for an hour. It sends the event `zq.dead` for jobs that became
-//! dead letters because their leases expired.
+//! Background work for queues that no command changes. The upkeep
+//!
+//! - drops dead letters (DEADLEN, DEADTTL) and expired jobs (TTL),
+//! - carries out the pushes that have waited for a lease to expire (AGAIN, DECLARE),
+//! - removes groups without jobs, and queues that have been unused for an hour,
+//! - sends the event `zq.dead` for jobs that became dead letters because their leases expired.
 //!
 //! Each queue computes when its next check is useful
 //! ([`Queue::next_upkeep`](crate::queues::model::Queue::next_upkeep)). [`registry`] has the scheduled time of the

@@ -32,8 +32,8 @@ pub enum Change<'a> {
         job: NewJob<'a>,
         /// Whether the queue generated the ID.
         generated: bool,
-        /// Whether the push has AGAIN. If so, and the queue has a waiting job with this ID, that job gets the payload
-        /// and the TTL of this push. If that job is claimed, this push waits until the claim ends.
+        /// Whether the push has AGAIN. With AGAIN, if the queue has a waiting job with this ID, that job gets the
+        /// payload and the TTL of this push. If that job is claimed, this push waits until the claim ends.
         again: bool,
     },
     /// DECLARE: pushes a recurring job, or gives the job with the same ID the arguments of this push. If that job is

@@ -105,7 +105,7 @@ impl Queue {
         }
     }
 
-    /// Of the jobs in a tree of [`TreeId::OF_TTL`], returns the one to serve first, or `None`. Considers only jobs that
+    /// Of the jobs in a tree of [`TreeId::OF_TTL`], returns the job to serve first, or `None`. Considers only jobs that
     /// have not expired at `now`, and whose due time is not after `due`.
     pub(super) fn best_with_ttl(&self, root: u32, now: Millis, due: Millis) -> Option<(&JobNode, u32)> {
         let (items, order) = (&*self.due_entries, self.order());

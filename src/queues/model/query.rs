@@ -1,5 +1,5 @@
 //! Queries about the jobs of a tree: all jobs, the jobs up to a time, or the jobs after that time. Counting these jobs,
-//! or finding the one to serve first, takes O(log n). Listing them takes O(log n) per job.
+//! or finding the job to serve first, takes O(log n). Listing them takes O(log n) per job.
 
 use super::Millis;
 use super::items::{DueEntry, Member};
@@ -149,7 +149,7 @@ impl<'a> JobTree<'a> {
     }
 }
 
-/// Compares two jobs. Returns the one to serve first, with its node.
+/// Of two jobs, returns the job to serve first, with its node.
 pub(super) fn better<'a>(order: ServingOrder, a: (&'a JobNode, u32), b: (&'a JobNode, u32)) -> (&'a JobNode, u32) {
     if order.is_before(b.0, a.0) { b } else { a }
 }
@@ -213,7 +213,7 @@ fn count_until<T: Item>(items: &Chunks<T>, root: u32, now: Millis) -> u64 {
     count
 }
 
-/// Of the items with `time <= now`, returns the one to serve first, or `NIL`.
+/// Of the items with `time <= now`, returns the item to serve first, or `NIL`.
 fn best_until<T: Item>(items: &Chunks<T>, root: u32, now: Millis, order: ServingOrder) -> u32 {
     let mut best = NIL;
     cut(items, root, now, |piece| {

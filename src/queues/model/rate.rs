@@ -122,9 +122,9 @@ impl RateLog {
         }
     }
 
-    /// Adds taken units to the log. `back_at`, the time at which they become available again, must not be before that
-    /// of the last entry. An entry has at most 2^53-1 units. The function drops further units, which only a forged
-    /// queue can have.
+    /// Adds taken units to the log. They become available again at `back_at`, which must not be before the time of the
+    /// last entry. An entry has at most 2^53-1 units. The function drops further units, which only a forged queue can
+    /// have.
     fn add(&mut self, back_at: Millis, units: u64) {
         match self.taken.back_mut() {
             Some(last) if last.back_at == back_at => {

@@ -1,4 +1,4 @@
-//! A tree of jobs, ordered by time. Among all jobs up to a time, the tree also finds the one to serve first.
+//! A tree of jobs, ordered by time. Among all jobs up to a time, the tree also finds the job to serve first.
 //!
 //! The tree is weight-balanced (Nievergelt and Reingold 1973, with the parameters of Hirai and Yamamoto 2011). The key
 //! is `(time, priority, seq)`. The links are in the items. Each item stores *aggregates* of its subtree: the size, the
