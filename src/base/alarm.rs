@@ -1,5 +1,5 @@
-//! Requests to arm or disarm the server's timer. A model returns them to its caller, because a model does not call the
-//! server.
+//! Requests to arm or disarm the server's timer. Code that does not call the server, for example the model of the
+//! waiting clients, returns such a request to its caller.
 
 use super::time::Millis;
 

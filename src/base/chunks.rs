@@ -1,8 +1,8 @@
 //! A collection of items in chunks. Each item has a `u32` number.
 //!
-//! A full `Vec` doubles its memory and copies all items. For a large `Vec`, this would pause the server. A push to
-//! this collection copies at most one chunk and the list of chunks. Only the first chunk grows as needed, so a small
-//! collection takes little memory. All other chunks are allocated in full size, so a push does not move them.
+//! A push to a full `Vec` doubles its memory and copies all items, which would pause the server if the `Vec` is large.
+//! A push to this collection copies at most one chunk and the list of chunks. Only the first chunk grows as needed, so
+//! a small collection takes little memory. All other chunks are allocated in full size, so a push does not move them.
 //!
 //! The number of a removed item is used again. In a queue, the item with the highest number gets the free number
 //! ([`Chunks::remove`]), so the memory shrinks with the number of jobs. In a board, the next new item gets the free
@@ -55,7 +55,7 @@ impl<T> Chunks<T> {
         self.chunks.iter().flatten()
     }
 
-    /// Returns the chunks. Active defragmentation moves their memory.
+    /// Returns the chunks, so that active defragmentation can move their memory.
     pub fn chunks_mut(&mut self) -> &mut [Vec<T>] {
         &mut self.chunks
     }
@@ -101,7 +101,7 @@ impl<T> Chunks<T> {
         moved.then_some(last)
     }
 
-    /// Frees spare memory. Unless the collection is empty, leaves enough that the next push does not allocate again.
+    /// Frees spare memory. Unless the collection is empty, leaves room for the next push.
     fn shrink(&mut self) {
         let in_last = self.len % CHUNK;
         let spare = self.chunks.len() * CHUNK - self.len;

@@ -12,8 +12,8 @@
 //! about 10 bytes.
 //!
 //! [`Index::hash`] is keyed (SipHash with a random key for each process), so no client can choose colliding names. The
-//! tracker of expiring sets handles many keyspace events, and hashes the key of each. So it passes a faster hash with a
-//! random seed. Nothing that is stored, compared or replicated depends on a hash.
+//! tracker of expiring sets handles many keyspace events, and hashes the key of each. So the tracker uses a faster hash
+//! with a random seed instead. Nothing that is stored, compared or replicated depends on a hash.
 
 use crate::base::relocate::Mover;
 use lazy_static::lazy_static;
@@ -51,7 +51,7 @@ struct Shard {
     /// vacant slot in between. The last slot is vacant.
     slots: Vec<Slot>,
     used: u32,
-    /// The number of slots that can be the [`home`](Shard::home) of an entry. The other slots follow them.
+    /// The number of slots that can be the [`home`](Shard::home) of an entry. The other slots follow these.
     homes: u32,
 }
 
@@ -144,7 +144,7 @@ impl Index {
         self.len == 0
     }
 
-    /// Returns how many steps of [`relocate`](Self::relocate) move the entire table.
+    /// Returns the number of steps in which [`relocate`](Self::relocate) moves the entire table.
     pub fn relocations(&self) -> usize {
         self.shards.len()
     }
@@ -160,7 +160,7 @@ impl Index {
 
     /// Returns the number of the shard that stores the entries with this hash (linear hashing). With at least `2^k` and
     /// fewer than `2^(k+1)` shards, this number is the low `k + 1` bits of the hash. If that shard does not exist yet,
-    /// it is the low `k` bits. At least one shard must exist.
+    /// the number is the low `k` bits. At least one shard must exist.
     fn shard(&self, hash: u32) -> usize {
         let hash = hash as usize;
         let round = 1 << self.shards.len().ilog2();

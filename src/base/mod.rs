@@ -1,5 +1,6 @@
-//! Pure functions and types that several families of commands use. They take the time as a parameter (`now`). Nothing
-//! here needs a server, does I/O, reads a clock or uses `unsafe`, so plain unit and property tests cover all of it.
+//! Pure functions and types that several families of commands use. The functions take the time as a parameter (`now`).
+//! Nothing here needs a server, does I/O, reads a clock or uses `unsafe`, so plain unit and property tests cover all of
+//! it.
 
 pub mod alarm;
 pub mod chunks;
@@ -18,8 +19,8 @@ pub fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} takes a number")))
 }
 
-/// Returns how many random sequences of operations a test runs: the value of `ZEITSET_SEEDS`, or `few` if it is not
-/// set.
+/// Returns how many random sequences of operations a test runs: the value of `ZEITSET_SEEDS`, or `few` if this variable
+/// is not set.
 #[cfg(test)]
 pub fn histories(few: u32) -> u32 {
     number("ZEITSET_SEEDS").map_or(few, |number| u32::try_from(number).expect("fewer"))

@@ -1,5 +1,5 @@
 //! The binary form of effects, in one argument of ZQ.APPLY or ZLB.APPLY after the key. An *effect* is the result of a
-//! command. The master sends it to its replicas and to the AOF file instead of the command.
+//! command. The master sends effects to its replicas, and writes them to the AOF file, instead of the commands.
 //!
 //! | | |
 //! |---|---|
@@ -8,8 +8,8 @@
 //! | for each effect | a byte that names the effect, a number (the length of what follows), and the effect's values |
 //!
 //! A number is a varint: LEB128 in as few bytes as possible. A signed number is a zigzag varint. A byte string has its
-//! length before it. The length of an effect shows where the next one begins, so a reader can tell which effect is too
-//! short, too long or unknown.
+//! length before it. The length of an effect shows where the next effect begins, so a reader can tell which effect is
+//! too short, too long or unknown.
 
 use crate::base::stream::{DecodeError, Reader, Writer};
 use std::fmt;
@@ -133,7 +133,7 @@ impl<'a> Unpacker<'a> {
         Unpacker(bytes)
     }
 
-    /// Checks the format of packed effects. Returns a decoder that is at the header.
+    /// Checks the format of packed effects. Returns a decoder whose next value is the header.
     pub fn begin(argument: &'a [u8]) -> Result<Unpacker<'a>, DecodeError> {
         let mut unpacker = Unpacker(argument);
         match unpacker.byte()? {

@@ -100,8 +100,8 @@ pub fn digits(text: &[u8]) -> Option<u64> {
     leading_digits(text).filter(|(_, rest)| rest.is_empty()).map(|(number, _)| number)
 }
 
-/// Parses the decimal integer at the beginning of a text. Returns the integer and the remaining text. `None` if the
-/// text does not begin with a digit, or if the integer exceeds `u64::MAX`.
+/// Parses the decimal integer at the beginning of a text. Returns the integer and the remaining text, or `None` if the
+/// text does not begin with a digit or the integer exceeds `u64::MAX`.
 pub fn leading_digits(text: &[u8]) -> Option<(u64, &[u8])> {
     /// Any number with this many digits fits into 64 bits.
     const CERTAIN: usize = 19;
@@ -173,9 +173,9 @@ fn fraction_of(digits: &[u8], unit: u64) -> u64 {
 /// Converts the score of a sorted set's member to a time. `unit` is the unit of the score. Fractions of a millisecond
 /// are rounded up.
 ///
-/// The score is converted by its shortest decimal form, which is the number that the client wrote. So 1767225600.123 s
-/// becomes 1767225600123 ms, although the nearest double is slightly different. Returns `None` for scores that are
-/// negative, not finite or above [`MAX`].
+/// The score is converted by its shortest decimal form. This form is the number that the client wrote, if the number
+/// has at most 15 digits. So 1767225600.123 s becomes 1767225600123 ms, although the nearest double is slightly
+/// different. Returns `None` for scores that are negative, not finite or above [`MAX`].
 pub fn from_score(score: f64, unit: Unit) -> Option<Millis> {
     if !score.is_finite() {
         return None;
@@ -184,14 +184,14 @@ pub fn from_score(score: f64, unit: Unit) -> Option<Millis> {
     parse(positive.to_string().as_bytes(), unit)
 }
 
-/// Returns the score for a time. This is exact, because times end at 2^53-1.
+/// Returns the score for a time. The score is exact, because the latest time is 2^53-1.
 #[expect(clippy::cast_precision_loss, reason = "a Millis is at most 2^53-1")]
 pub fn to_score(at: Millis) -> f64 {
     debug_assert!(at <= MAX);
     at as f64
 }
 
-/// Rounds a score up to a whole number of milliseconds. Returns `None` if the result is not a valid time.
+/// Rounds a score in ms up to a whole number. Returns `None` if the result is not a valid time.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range is checked first")]
 pub fn ceil_score(score: f64) -> Option<Millis> {
     let up = score.ceil();

@@ -56,7 +56,7 @@ pub fn reply_nothing(ctx: &Context) {
 }
 
 /// Lets units of RATE and GROUPRATE become available again within one window from now. If the clock was set back, they
-/// would otherwise stay taken for longer. A claim for 0 jobs does this, see
+/// would otherwise stay taken for longer. The function makes a claim for 0 jobs, which limits this time: see
 /// [`Queue::needs_settling`](crate::queues::model::Queue::needs_settling).
 pub fn settle_rates(ctx: &mut Context, key: Str<'_>, clock: Micros) {
     let now = clock / 1000;

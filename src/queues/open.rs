@@ -132,8 +132,8 @@ impl<'k> OpenQueue<'k, Writing> {
         ctx.notify(EventClass::Generic, c"del", name);
     }
 
-    /// Like [`commit`](Self::commit), but drops no dead letters. The effects of a master already contain these drops,
-    /// and the upkeep drops dead letters itself.
+    /// Does the same as [`commit`](Self::commit), but drops no dead letters. The effects of a master already contain
+    /// these drops, and the upkeep drops dead letters itself.
     pub fn commit_replayed(self, now: Millis) {
         if self.effects.effects() == 0 {
             return;
@@ -142,8 +142,8 @@ impl<'k> OpenQueue<'k, Writing> {
         let OpenQueue { name, key, new, effects, mut uncommitted } = self;
         uncommitted.committed();
         let (is_new, mut check_at) = (new.is_some(), None);
-        // A new value sends the event `new` at once. If a listener then changes this queue, its change must come after
-        // this one on replicas, too. So this function replicates first.
+        // A new value sends the event `new` at once. If a listener then changes this queue, the listener's change must
+        // come after this change on replicas, too. So this function replicates first.
         key.ctx().replicate_bytes(APPLY, name, &[effects.bytes()]);
         let ctx = match new {
             Some(new) => {

@@ -1,4 +1,4 @@
-//! The names of the queues in each database, and when each queue is checked next. ZQ.LIST lists the names without a
+//! The names of the queues in each database, and when each queue is checked next. With the names, ZQ.LIST needs no
 //! keyspace scan. [`upkeep`](super::upkeep) checks the queues that are due.
 //!
 //! A name is added when a key becomes a queue: by a first write, a load, RESTORE, COPY, RENAME or MOVE. The name is
@@ -26,7 +26,7 @@ pub type Name = Rc<[u8]>;
 struct Registry {
     by_database: HashMap<i32, Queues>,
     /// The queues of a new dataset that this replica loads while it still serves the old dataset. The setting
-    /// `repl-diskless-load swapdb` causes such a load. `None` if none is in progress.
+    /// `repl-diskless-load swapdb` causes such a load. `None` if no such load is in progress.
     async_loaded: Option<Vec<(i32, Name)>>,
     /// Whether a queue may be between two keys: RENAME or MOVE has removed a queue from its old key, and no event has
     /// found a queue in a new key since. If another module has moved the queue to a third key before the event of the
@@ -38,7 +38,7 @@ struct Registry {
 #[derive(Default)]
 struct Queues {
     names: BTreeSet<Name>,
-    /// The next check of each queue that has one. Most queues have no scheduled check, so this map is separate from
+    /// The next check of each queue that has a scheduled check. Most queues have none, so this map is separate from
     /// `names`.
     check_by_name: BTreeMap<Name, Check>,
     names_by_check: BTreeSet<(Check, Name)>,

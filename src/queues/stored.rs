@@ -44,7 +44,7 @@ impl QueueValue {
     }
 
     /// Called when RENAME, MOVE, COPY or RESTORE has written the queue to a key. If the queue is unused, the time for
-    /// which it has been unused begins again with its next check.
+    /// which it has been unused counts from its next check.
     pub fn note_arrival(&self) {
         self.upkeep.unused_since.store(NEVER, Relaxed);
     }
@@ -78,8 +78,8 @@ pub(super) struct Upkeep {
     /// change the queue, [`registry`] schedules the next check a second later. This field then keeps its old value.
     pub scheduled: AtomicU64,
     /// The time since which the queue has been unused, by the monotonic clock, so that a step of the wall clock deletes
-    /// no queue. [`NEVER`] if the queue was in use at its last change or check, and after it was loaded, renamed or
-    /// copied to its key, until its next change or check.
+    /// no queue. [`NEVER`] if the queue was in use at its last change or check. Also [`NEVER`] from a load, RENAME,
+    /// MOVE, COPY or RESTORE to the next change or check.
     pub unused_since: AtomicU64,
 }
 

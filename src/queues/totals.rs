@@ -20,8 +20,8 @@ pub static DEAD_LETTERS: AtomicU64 = AtomicU64::new(0);
 /// How many jobs, and runs of recurring jobs, were dropped because they expired (TTL).
 pub static EXPIRED_JOBS: AtomicU64 = AtomicU64::new(0);
 static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
-/// The queues with a job that waits for a claim, or will wait later. The order is by the time from which the first such
-/// job waits ([`Queue::waits_from`]). A number identifies the queue.
+/// The queues with a job that waits for a claim, or will wait later. They are ordered by the time from which the first
+/// such job waits ([`Queue::waits_from`]). A number identifies the queue.
 static WAITING: Mutex<BTreeSet<(Millis, u64)>> = Mutex::new(BTreeSet::new());
 
 fn waiting() -> MutexGuard<'static, BTreeSet<(Millis, u64)>> {

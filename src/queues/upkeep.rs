@@ -1,7 +1,9 @@
-//! Background work for queues that no command changes. The upkeep drops dead letters (DEADLEN, DEADTTL) and expired
-//! jobs (TTL). It replaces dead letters with the pushes that wait behind them (AGAIN), and removes groups without jobs.
-//! It deletes queues that have been unused for an hour. It sends the event `zq.dead` for jobs that became dead letters
-//! because their leases expired.
+//! Background work for queues that no command changes. The upkeep
+//!
+//! - drops dead letters (DEADLEN, DEADTTL) and expired jobs (TTL),
+//! - carries out the pushes that have waited for a lease to expire (AGAIN, DECLARE),
+//! - removes groups without jobs, and queues that have been unused for an hour,
+//! - sends the event `zq.dead` for jobs that became dead letters because their leases expired.
 //!
 //! Each queue computes when its next check is useful
 //! ([`Queue::next_upkeep`](crate::queues::model::Queue::next_upkeep)). [`registry`] has the scheduled time of the
@@ -40,7 +42,7 @@ const ROUND_PAUSE: Millis = 10;
 /// The time in ms after which a queue is checked again if the queue cannot be changed now.
 const RETRY_UPKEEP: Millis = 1000;
 /// The upkeep adds to the totals only jobs that became dead letters after this time. The former master, or this server
-/// before its restart, has already counted the others.
+/// before its restart, has already counted the earlier dead letters.
 static COUNTED_FROM: AtomicU64 = AtomicU64::new(0);
 
 lazy_static! {

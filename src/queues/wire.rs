@@ -85,7 +85,7 @@ codes! {
     PROGRESSED = 25,
 }
 
-/// The flags of `PUSH`.
+/// A flag of the effect `PUSH`: the queue has generated the job's ID.
 const PUSH_GENERATED: u8 = 1;
 const PUSH_AGAIN: u8 = 2;
 
@@ -130,7 +130,7 @@ pub fn name_of(effect: &Effect<'_>) -> &'static str {
     name(code_of(&effect.change).0).expect("each code has a name")
 }
 
-/// Encoded effects of the same time. They form the argument of one [`APPLY`].
+/// Encoded effects with the same time. They form the argument of one ZQ.APPLY.
 #[derive(Default)]
 pub struct EncodedEffects {
     packed: Packer,
@@ -147,7 +147,7 @@ impl EncodedEffects {
         &self.happened
     }
 
-    /// Returns the encoded effects, which are the argument of [`APPLY`] after the key.
+    /// Returns the encoded effects, which are the argument of ZQ.APPLY after the key.
     pub fn bytes(&self) -> &[u8] {
         self.packed.bytes()
     }

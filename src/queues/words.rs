@@ -45,8 +45,8 @@ use crate::server::Str;
 /// The argument of `MOVE` for a due time or a priority that does not change.
 const SAME: &[u8] = b"-";
 
-/// Decodes the arguments of ZQ.APPLY after the key. If an effect cannot be decoded, the error has the effect's first
-/// word.
+/// Decodes the arguments of ZQ.APPLY after the key. If an effect cannot be decoded, the error contains the effect's
+/// first word.
 pub fn decode<'a>(arguments: &'a [Str<'a>]) -> Result<(Millis, Vec<Effect<'a>>), (Unreadable, Error)> {
     let mut args = Args::new(arguments);
     let mut word = Args::new(arguments);

@@ -1,7 +1,7 @@
 //! Parsing of RFC 3339 dates with a time zone: `2026-12-24T18:00:00.250+01:00`.
 //!
 //! The format is short and fixed, and the module needs only one number from it, so a crate is not worth its
-//! dependencies (`time` has five). The tests compare the results with those of `time`.
+//! dependencies (the crate `time` has five). The tests compare the results with those of `time`.
 
 use super::{Millis, digits, fraction_of, split_fraction};
 

@@ -59,8 +59,8 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>], client: CallingClien
     after(now, timeout.unwrap_or(0))?;
     let blocking = timeout.and_then(|timeout| Some((client.blockable(ctx)?, timeout)));
 
-    // A claim that gets no job may change units of RATE. After that, the command must not return an error. The first key
-    // needs no extra check: nothing has changed before it.
+    // A claim that gets no job may change units of RATE, and after a change the command must not return an error. So
+    // this loop checks the types of the keys. The first key needs no check, because nothing changes before it.
     for &key in &keys[1..] {
         let _ = OpenQueue::<Writing>::open(ctx, key)?;
     }

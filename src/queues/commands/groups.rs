@@ -1,9 +1,9 @@
 //! `ZQ.GROUPS key [AFTER name | LARGEST] [COUNT n]`
 //!
 //! Returns the groups of a queue in the order of their names, at most COUNT (default 10). For each group, returns the
-//! number of jobs in each state, and the time until which the group is held, or null. The jobs without a group form the
-//! group with the empty name. AFTER continues after a name, even if no group has this name. With LARGEST, returns the
-//! groups with most ready jobs instead.
+//! numbers of ready, delayed and claimed jobs, and the time until which the group is held, or null. The jobs without a
+//! group form the group with the empty name. AFTER continues after a name, even if no group has this name. With
+//! LARGEST, returns the groups with most ready jobs instead.
 
 use super::at_most;
 use crate::args::{Args, once};

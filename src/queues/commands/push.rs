@@ -5,8 +5,8 @@
 //! returns null. With REPLACE, the new job replaces the old one. With AGAIN, a waiting job gets the new payload, and a
 //! claimed job is pushed again when its claim ends.
 //!
-//! DECLARE is for recurring jobs (EVERY): the old job gets the arguments of the push, but keeps its due time unless
-//! EVERY changes. A claimed job gets the arguments when its claim ends.
+//! DECLARE is for recurring jobs (EVERY): the job with this ID gets the arguments of the push, but keeps its due time
+//! unless EVERY changes. A claimed job gets the arguments when its claim ends.
 //!
 //! With TTL, a job expires at its due time + TTL. From then on, no claim gets the job.
 

@@ -2,8 +2,8 @@
 //!
 //! Returns the stats and the settings of a queue, or null for a missing key.
 //!
-//! `oldest_ready_ms` is a Unix time: the oldest ready job has waited for a claim since then. It is null if no job
-//! waits. The totals count from the creation of the queue, and include all leases that have expired by now.
+//! `oldest_ready_ms` is the Unix time since which the oldest ready job has waited for a claim, or null if no job waits.
+//! The totals count from the creation of the queue, and include all leases that have expired by now.
 
 use super::reply_settings;
 use crate::args::Args;

@@ -14,7 +14,7 @@ pub struct Claimed<'a> {
     /// The token that ACK and NACK of this claim need. It is greater than all earlier tokens of this queue, and at
     /// least the clock in microseconds.
     pub token: u64,
-    /// The number of this attempt: 1 for the first.
+    /// The number of this attempt: 1 for the first attempt.
     pub attempt: u32,
     pub deadline: Millis,
 }
@@ -26,8 +26,8 @@ impl Queue {
     /// passes each change to `sink` as an effect. O(log n) per job.
     ///
     /// RATE limits the claims per window: each claim takes a unit, which becomes available again one window later. If
-    /// the clock was set back, a unit would stay taken for longer. A claim corrects this, even if it gets no job, and
-    /// passes this effect to `sink` too.
+    /// the clock was set back, a unit would stay taken for longer. A claim shortens this time, even if the claim gets
+    /// no job, and passes the effect to `sink` too.
     ///
     /// # Tokens
     ///
@@ -128,7 +128,7 @@ impl Queue {
     }
 
     /// Returns the ready job to serve first, or `NIL`. If a push with DECLARE has waited for the end of this job's last
-    /// claim, first carries it out. Then searches again, because DECLARE can change the serving order.
+    /// claim, carries out this push and searches again, because DECLARE can change the serving order.
     fn next_to_claim(&mut self, now: Millis, sink: &mut impl FnMut(&Effect<'_>)) -> u32 {
         loop {
             let slot = self.best_ready(now);
@@ -148,8 +148,8 @@ impl Queue {
         best.map_or(NIL, |(_, slot)| slot)
     }
 
-    /// Compares the job `found` with the best job of each of the `trees` ([`best_with_ttl`](Self::best_with_ttl)).
-    /// Returns the job to serve first.
+    /// Returns the job to serve first: the job `found`, or the best job of one of the `trees`
+    /// ([`best_with_ttl`](Self::best_with_ttl)).
     pub(super) fn best_among_ttl<'a>(
         &'a self,
         roots: &Roots,

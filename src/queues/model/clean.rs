@@ -1,5 +1,6 @@
-//! ZQ.CLEAN, and the settings DEADLEN and DEADTTL, remove jobs, oldest first. Each step checks and removes a limited
-//! number of jobs, so the step does not block the server for long.
+//! ZQ.CLEAN, and the settings DEADLEN and DEADTTL, remove jobs, oldest first. COUNT limits how many jobs a ZQ.CLEAN
+//! removes. For DEADLEN and DEADTTL, a command drops at most [`DROPPED_AT_ONCE`] dead letters, so that it does not
+//! block the server for long.
 
 use super::effect::{Effect, JobChange};
 use super::job_data::JobData;
@@ -9,7 +10,7 @@ use super::view::JobFilter;
 use super::{MAX_NOW, Millis, Queue};
 use crate::base::chunks::NIL;
 
-/// The number of jobs that CLEAN lists at a time before it removes them.
+/// The maximum number of jobs that CLEAN lists before it removes them. Then CLEAN lists the next jobs.
 const BATCH: u64 = 1000;
 
 /// The maximum number of jobs that a CLEAN skips because they are too young or recurring. Skipping them takes about a
@@ -26,13 +27,12 @@ pub struct TooManySkipped;
 
 impl Queue {
     /// Removes up to `count` jobs in a state, oldest first. With `older`, removes only jobs that have been in the state
-    /// for at least `older` ms. Leaves recurring jobs (EVERY) that are ready or delayed. The function passes each
-    /// change to `sink` as an effect. Returns the number of removed jobs. O(log n) per job.
+    /// for at least `older` ms. Does not remove recurring jobs (EVERY) that are ready or delayed. The function passes
+    /// each change to `sink` as an effect. Returns the number of removed jobs. O(log n) per job.
     ///
     /// Waiting jobs are ordered by due time, but `older` counts from the time at which a job became ready or delayed.
-    /// So the call skips up to `MAX_SKIPPED` jobs that are too young. It also skips recurring jobs that wait for
-    /// another attempt. Recurring jobs that wait for an occurrence are in trees of their own, which the call does not
-    /// read.
+    /// So the call skips up to `MAX_SKIPPED` jobs that are too young or recurring. The call does not read the trees of
+    /// the recurring jobs that wait for an occurrence.
     ///
     /// # Errors
     ///

@@ -23,9 +23,9 @@ use super::{MAX_TIME, Millis, Queue};
 use crate::base::stream::{DecodeError, Reader, Writer};
 use std::collections::HashMap;
 
-/// The first number of a stored queue: its version. Zeitset before 0.3 wrote versions 1 to 3, which are rejected. 0.3
-/// wrote version 4, which has no `BACKOFF`, `PROGRESS` and `DECLARATION`. A queue that needs none of the three is still
-/// written as version 4, so 0.3 can read it.
+/// The first number of a stored queue: its version. Zeitset before 0.3 wrote versions 1 to 3, which are rejected.
+/// Zeitset 0.3 wrote version 4, in which a job has no `BACKOFF`, `PROGRESS` and `DECLARATION`. A queue without these
+/// parts is still written as version 4, so that 0.3 can read it.
 const VERSION: u64 = 5;
 const OLDEST_VERSION: u64 = 4;
 
@@ -266,8 +266,8 @@ fn write_job(job: &JobData<'_>, group: Option<u64>, stored: &Job, to: &mut impl 
     }
 }
 
-/// Writes a push that waits for the end of a job's claim (AGAIN, DECLARE). Writes the name of its group instead of a
-/// number, because a group that does not exist yet has no number.
+/// Writes a push that waits for the end of a job's claim (AGAIN, DECLARE). Writes the name of the push's group instead
+/// of a number, because a group that does not exist yet has no number.
 fn write_push(push: &NewJob<'_>, to: &mut impl Writer) {
     let NewJob { id: _, payload, group, due, priority, max_attempts, every, ttl } = *push;
     to.bytes(payload);

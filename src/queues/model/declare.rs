@@ -1,10 +1,10 @@
 //! A push with DECLARE, a *declaration*, adds a recurring job. If the queue has a job with this ID, the job gets the
-//! arguments of the push instead. If a client repeats the push, nothing changes.
+//! arguments of the push instead; a dead letter is replaced. If a client repeats the push, nothing changes.
 //!
 //! If the job is ready or delayed, the declaration changes the job at once. If the job is claimed, the declaration
-//! waits until the claim ends. ACK and NACK carry out a waiting declaration. If the lease expires, a claim, RESCHEDULE,
-//! a push with AGAIN, or the upkeep ([`JobChange::Follow`](super::JobChange::Follow)) does. So a declaration waits only
-//! behind a job with a lease, which may have expired.
+//! waits until the claim ends. ACK and NACK carry out a waiting declaration. If the lease expires, the next claim,
+//! RESCHEDULE, push (AGAIN, DECLARE) or run of the upkeep ([`JobChange::Follow`](super::JobChange::Follow)) carries it
+//! out. So a declaration waits only behind a job with a lease, which may have expired.
 //!
 //! A job that waits for its next occurrence is *ahead* of its run. Any other ready or delayed job is in a run: it can
 //! be claimed, or waits for another attempt. A declaration changes the due time only of a job that is ahead of its run,
@@ -29,7 +29,7 @@ impl PushBehind {
         }
     }
 
-    /// Whether this is a declaration with AT or DELAY.
+    /// Whether this is a push with DECLARE that has AT or DELAY.
     pub fn is_timed(&self) -> bool {
         self.kind == Kind::Declaration { is_timed: true }
     }
@@ -106,13 +106,13 @@ impl Queue {
         }
     }
 
-    /// Makes a push with DECLARE wait until the job's claim ends. Replaces an earlier push that waits for this. If that
-    /// push has AGAIN and the claimed job is not recurring, the new push waits in the same way: it will become a job,
-    /// at the due time of the earlier push.
+    /// Makes a push with DECLARE wait until the job's claim ends. Replaces an earlier push that waits. If the earlier
+    /// push has AGAIN and the claimed job is not recurring, the new push becomes a job after the claim, at the due time
+    /// of the earlier push.
     pub(super) fn declare_behind(&mut self, slot: u32, new: &NewJob<'_>, is_timed: bool) {
         match self.take_behind(slot) {
             Some(push) if push.kind == Kind::Follower && self.jobs[slot].recurrence().is_none() => {
-                // The job that waits behind this one (AGAIN) keeps its due time, as a waiting job does.
+                // The earlier push (AGAIN) stands for a waiting job, so its due time stays the same.
                 let due = push.job(b"").due;
                 self.wait_behind(slot, &NewJob { due, ..*new }, Kind::Follower);
             }
@@ -120,8 +120,8 @@ impl Queue {
         }
     }
 
-    /// Carries out a push with DECLARE of a ready or delayed job at once. If a push with AGAIN has waited for the end
-    /// of the job's last claim, drops it, because the job will run anyway.
+    /// Gives a ready or delayed job the arguments of a push with DECLARE. If a push with AGAIN has waited for the end
+    /// of the job's last claim, drops that push, because the job will run anyway.
     fn redeclare(&mut self, slot: u32, at: Millis, new: &NewJob<'_>, is_timed: bool) {
         if self.jobs[slot].is_lease_expired(at) {
             self.change_waiting(slot, at, None, |_, _| {});
@@ -165,7 +165,7 @@ impl Queue {
         let job = &self.jobs[slot];
         let anchor = match job.recurrence() {
             Some(old) if old.period == period || !declaration.is_timed() => old.anchor,
-            // The next occurrence after the present run is then the first one from `new.due` on.
+            // With this anchor, the next occurrence after the present run is the first one from `new.due` on.
             _ if declaration.is_timed() => new.due.checked_sub(period).unwrap_or(new.due),
             _ => due,
         };
@@ -205,7 +205,7 @@ impl Queue {
     }
 
     /// Returns the due time of a ready or delayed job. If the job [has missed](super::job::Job::has_missed) a run, and
-    /// a push with DECLARE has waited for the end of its claim, this push determines the due time.
+    /// a push with DECLARE has waited for the end of the job's claim, this push determines the due time.
     pub(super) fn due_after_lease(&self, slot: u32, at: Millis) -> Millis {
         let job = &self.jobs[slot];
         let declared = job.has_missed(at) && self.has_declaration(slot);

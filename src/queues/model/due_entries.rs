@@ -1,14 +1,14 @@
-//! Due entries: second entries of jobs, in trees of their own. They find the jobs that must wait after a lease has
-//! expired, and the jobs with a TTL ([`super::expiry`]).
+//! Due entries: additional entries of jobs, in trees of their own. These trees find the jobs that must wait after a
+//! lease has expired, and the jobs with a TTL ([`super::expiry`]).
 //!
 //! A job in [`TreeId::ClaimedBackoff`] waits for BACKOFF after its lease. A job in [`TreeId::ClaimedRecurring`] waits
-//! for its next occurrence. The data of the job determine when it is due again ([`Job::due_again_at`]), because a claim
-//! stores the delay that BACKOFF will cause. So nothing needs to be changed or replicated when the lease expires.
+//! for its next occurrence. A claim stores the delay that BACKOFF will cause, so the data of the job determine when it
+//! is due again ([`Job::due_again_at`]). Nothing needs to be changed or replicated when the lease expires.
 //!
 //! Like all trees of claimed jobs, these two trees are ordered by deadline. But the jobs are due again in another
-//! order, for example because BACKOFF delays one job longer than another. So each job in the two trees also has a
-//! [`DueEntry`] in a second tree ([`TreeId::OF_DUE_ENTRIES`]), which is ordered by the time at which jobs are due
-//! again. A job with a group has two such entries: in a tree of its group, and in a tree of all groups.
+//! order, for example because BACKOFF delays one job longer than another. So each job in one of these two trees also
+//! has a [`DueEntry`] in a second tree ([`TreeId::OF_DUE_ENTRIES`]), which is ordered by the time at which jobs are due
+//! again. A job with a group has two such entries: one in a tree of its group, and one in a tree of all groups.
 
 use super::groups::root_mut;
 use super::items::DueEntry;
@@ -20,7 +20,7 @@ use crate::base::chunks::{Chunks, NIL};
 use crate::base::time;
 
 impl Queue {
-    /// Adds a job's [`DueEntry`] entries. Must be called after the job entered its own tree.
+    /// Adds the due entries ([`DueEntry`]) of a job. Must be called after the job was added to its own tree.
     pub(super) fn link_due_entry(&mut self, slot: u32) {
         if !self.has_entries(slot) {
             return;
@@ -32,7 +32,7 @@ impl Queue {
         }
     }
 
-    /// Removes a job's [`DueEntry`] entries. Must be called before the job is removed from its own tree.
+    /// Removes the due entries ([`DueEntry`]) of a job. Must be called before the job is removed from its own tree.
     pub(super) fn unlink_due_entry(&mut self, slot: u32) {
         if !self.has_entries(slot) {
             return;
@@ -48,7 +48,7 @@ impl Queue {
         }
     }
 
-    /// After a job has moved to another place in memory, stores its new `slot` in its [`DueEntry`] entries.
+    /// After a job has moved to another place in memory, stores its new `slot` in its due entries ([`DueEntry`]).
     pub(super) fn renumber_due_entries(&mut self, slot: u32) {
         if !self.has_entries(slot) {
             return;
@@ -64,8 +64,7 @@ impl Queue {
         !node.is_candidate() || node.tree.second().is_some()
     }
 
-    /// Lists the [`DueEntry`] entries that a job needs. Returns the tree and the [`DueEntry::of_all_groups`] of each
-    /// entry.
+    /// Lists the due entries that a job needs: the tree and the [`DueEntry::of_all_groups`] of each entry.
     pub(super) fn entries(&self, slot: u32) -> impl Iterator<Item = (TreeId, bool)> + use<> {
         let job = &self.jobs[slot];
         let tree = job.node.tree;

@@ -4,8 +4,8 @@
 //! the server ran the command. An effect reads no clock. So after the same effects, two queues have the same bytes,
 //! whatever the clocks of their servers say. The server that runs a command changes its own queue by the same effect.
 //!
-//! `at` determines whether the changed job is due at once ([`State::Ready`]), and whether its lease had expired. In
-//! that case, the counter `expired_leases` grows.
+//! `at` determines whether the changed job is due at once ([`State::Ready`]), and whether the job's lease had expired.
+//! If the lease had expired, the counter `expired_leases` grows.
 
 use super::ids::AutoId;
 use super::job::Attempt;
@@ -32,8 +32,8 @@ pub enum Change<'a> {
         job: NewJob<'a>,
         /// Whether the queue generated the ID.
         generated: bool,
-        /// Whether the push has AGAIN. If so, and the queue has a waiting job with this ID, that job gets the payload
-        /// and the TTL of this push. If that job is claimed, this push waits until the claim ends.
+        /// Whether the push has AGAIN. With AGAIN, if the queue has a waiting job with this ID, that job gets the
+        /// payload and the TTL of this push. If that job is claimed, this push waits until the claim ends.
         again: bool,
     },
     /// DECLARE: pushes a recurring job, or gives the job with the same ID the arguments of this push. If that job is
@@ -42,7 +42,7 @@ pub enum Change<'a> {
     /// Changes the job with this ID.
     Job { id: &'a [u8], change: JobChange<'a> },
     /// Updates the log of the units that claims have taken from RATE. Removes the units that are available again, and
-    /// limits the time for which the others stay taken to one window. Does the same for GROUPRATE, but only for a
+    /// limits the time for which the other units stay taken to one window. Does the same for GROUPRATE, but only for a
     /// limited number of groups.
     SettleRates,
     /// Makes the `count` oldest dead letters ready. If `group` is a name, takes only dead letters of this group.
@@ -53,9 +53,9 @@ pub enum Change<'a> {
     Configure(Settings),
     /// AOF rewriting: restores a job. Jobs are restored in the order of their push numbers.
     RestoreJob(JobData<'a>),
-    /// AOF rewriting: restores a waiting push with AGAIN. The push waits until the claim of the job with its ID ends.
+    /// AOF rewriting: restores a push with AGAIN that waits until the claim of the job with the same ID ends.
     RestoreFollower(NewJob<'a>),
-    /// AOF rewriting: restores a waiting push with DECLARE. The push waits until the claim of the job with its ID ends.
+    /// AOF rewriting: restores a push with DECLARE that waits until the claim of the job with the same ID ends.
     RestoreDeclaration { job: NewJob<'a>, is_timed: bool },
     /// AOF rewriting: restores a job's text of PROGRESS, and the time of this text.
     RestoreProgress { id: &'a [u8], text: &'a [u8], at: Millis },
@@ -118,7 +118,7 @@ pub enum JobChange<'a> {
     Revive,
 }
 
-/// All counters of a queue, including those of ZQ.STATS.
+/// All counters of a queue, including the counters that ZQ.STATS returns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// The last token. 0 before the first claim.
@@ -150,8 +150,8 @@ impl<'a> Effect<'a> {
 }
 
 impl Queue {
-    /// Applies an effect on a replica or from an AOF file. Reads no clock, and never panics. Has the complexity of the
-    /// command.
+    /// Applies an effect on a replica or from an AOF file. Reads no clock, and never panics. Has the same complexity as
+    /// the command that caused the effect.
     ///
     /// Returns false, and does nothing, if the effect is not possible in this queue. In this case, the queue differs
     /// from the queue for which the effect was computed.

@@ -3,8 +3,8 @@
 //! A ready or delayed job expires when its TTL ends. The upkeep, which runs in the background, then drops the job. But
 //! a recurring job stays, and waits for its next occurrence. Until the upkeep acts, the expired job still counts as
 //! ready or delayed, and PEEK lists it. But no claim gets the job, and it does not delay the other jobs of an ORDERED
-//! group. If the clock steps back before the upkeep has dropped the job, the job has not expired, and a claim can get
-//! it again.
+//! group. If the clock steps back before the upkeep has dropped the job, the job is no longer expired, and a claim can
+//! get it again.
 //!
 //! # How a claim passes over expired jobs
 //!
@@ -12,22 +12,24 @@
 //! jobs without a TTL. A claim finds the jobs with a TTL in separate trees ([`TreeId::OF_TTL`]):
 //!
 //! - `ReadyTtl` has the jobs in `Ready`, which are due whatever the clock says. It is ordered by the ends of the TTLs,
-//!   so the jobs that have not expired are the last ones of the tree. A claim finds the best of them in O(log n).
+//!   so the jobs that have not expired are the last ones of the tree. A claim finds the job to serve first in O(log n).
 //! - The other trees are ordered by due times, so the jobs that are due are the first ones of the tree. Each entry
 //!   stores the latest end of its subtree. A claim skips a subtree if this end has passed, or if the claim has found a
-//!   job that is served before all jobs of the subtree. This takes O(log n), unless the tree has expired jobs of a
+//!   job that is served before all jobs of the subtree. This takes O(log n), unless the tree has expired jobs with a
 //!   better priority between jobs that have not expired. Then a claim takes longer until the upkeep has dropped the
 //!   expired jobs.
 //!
 //! A group stores a time before which no claim gets one of its jobs, and the latest end of its TTLs
-//! ([`super::groups`]). So a claim skips a group whose jobs have all expired. It searches a group for a job that has
-//! not expired only if some of the group's jobs may have expired.
+//! ([`super::groups`]). So a claim skips a group whose jobs have all expired. A claim searches a group for a job that
+//! has not expired only if jobs of the group have a TTL.
 //!
 //! # When the upkeep acts
 //!
 //! [`Queue::expiries`] contains the following jobs, each with the time at which the upkeep must act:
 //!
-//! - a job with a TTL: when the TTL ends, or when the job's lease expires, if that is later,
+//! - a ready or delayed job with a TTL: when the TTL ends,
+//! - a claimed job with a TTL and attempts left: when the TTL ends, or when the lease expires, if that is later,
+//! - a recurring job with a TTL that is claimed for its last attempt: when the TTL of its next occurrence ends,
 //! - a job in [`TreeId::ClaimedLast`], if a push with AGAIN waits for the end of its claim: when the lease expires,
 //!   because the job becomes a dead letter, and the push replaces it,
 //! - a job, if a push with DECLARE waits for the end of its claim: when the lease expires, to carry out this push.
@@ -64,8 +66,8 @@ impl Queue {
         }
     }
 
-    /// Adds a job to [`Queue::expiries`], the jobs on which the upkeep must act. Must be called after the job has moved
-    /// to another tree, and after the push that waits behind it ([`super::followers`]) has changed.
+    /// If the upkeep must act on a job, adds the job to [`Queue::expiries`]. Must be called after the job has moved to
+    /// another tree, and after the push that waits behind the job ([`super::followers`]) has changed.
     pub(super) fn link_expiry(&mut self, slot: u32) {
         let expiry = self.expiry(slot);
         if expiry != NEVER {
@@ -74,7 +76,7 @@ impl Queue {
     }
 
     /// Removes a job from [`Queue::expiries`], the jobs on which the upkeep must act. Must be called before the job
-    /// moves to another tree, and before the push that waits behind it ([`super::followers`]) changes.
+    /// moves to another tree, and before the push that waits behind the job ([`super::followers`]) changes.
     pub(super) fn unlink_expiry(&mut self, slot: u32) {
         if !self.expiries.is_empty() {
             let expiry = self.expiry(slot);
@@ -103,7 +105,7 @@ impl Queue {
         }
     }
 
-    /// Of the jobs in a tree of [`TreeId::OF_TTL`], returns the one to serve first, or `None`. Considers only jobs that
+    /// Of the jobs in a tree of [`TreeId::OF_TTL`], returns the job to serve first, or `None`. Considers only jobs that
     /// have not expired at `now`, and whose due time is not after `due`.
     pub(super) fn best_with_ttl(&self, root: u32, now: Millis, due: Millis) -> Option<(&JobNode, u32)> {
         let (items, order) = (&*self.due_entries, self.order());
@@ -157,8 +159,8 @@ impl Queue {
     pub fn drop_if_expired(&mut self, now: Millis, id: &[u8], mut sink: impl FnMut(&Effect<'_>)) -> Result<(), Full> {
         let at = now.min(MAX_NOW);
         if let Some(slot) = self.slot_of(id).filter(|&slot| self.is_expired(slot, at)) {
-            // A job with EVERY stays in the queue, and a push that waits behind the job takes its place. So a push of its
-            // ID then adds no job.
+            // An expired job with EVERY stays in the queue, and a push that waits behind an expired job takes its
+            // place. In these cases, a push with the same ID adds no job.
             let would_grow = self.jobs[slot].recurrence().is_none() && !self.has_push_behind(slot);
             if would_grow && self.is_overfull(at) || !self.has_push_numbers() {
                 return Err(Full);
@@ -188,8 +190,8 @@ fn best_of_ready(items: &Chunks<DueEntry>, mut root: u32, now: Millis, order: Se
     best
 }
 
-/// Compares the job `found` with the jobs in the subtree `root`. Returns the job to serve first. In the subtree,
-/// considers only jobs that have not expired at `now`, and whose due time is not after `due`.
+/// Returns the job to serve first: the job `found`, or a job in the subtree `root`. In the subtree, considers only jobs
+/// that have not expired at `now`, and whose due time is not after `due`.
 fn best_of_waiting(
     items: &Chunks<DueEntry>,
     mut root: u32,
@@ -197,7 +199,8 @@ fn best_of_waiting(
     order: ServingOrder,
     found: u32,
 ) -> u32 {
-    // If an item is not due, the items to its right are not due either. After a claim, that is most of the tree.
+    // If an item is not due, the items to its right are not due either. They are most of the tree if claims have taken
+    // the due jobs.
     while root != NIL && items[root].node.time > due {
         root = items[root].node.links.left;
     }

@@ -3,7 +3,7 @@
 use super::Millis;
 use super::job_data::Extras;
 
-/// A time in seven bytes, because a time has fewer than 56 bits.
+/// A time in seven bytes. They suffice, because a time has at most 53 bits.
 #[derive(Clone, Copy, Debug, Default)]
 struct ShortTime([u8; 7]);
 
@@ -86,7 +86,7 @@ impl OwnedExtras {
     }
 }
 
-/// Returns [`OwnedExtras::texts`].
+/// Joins the texts of a job as [`OwnedExtras::texts`] stores them.
 fn texts(extras: Extras<'_>) -> Box<[u8]> {
     let Extras { worker, error, progress, progressed, .. } = extras;
     let time = ShortTime::of(progressed).0;

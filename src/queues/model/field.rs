@@ -4,7 +4,7 @@
 
 use crate::base::stream::{DecodeError, Reader, Writer};
 
-/// A row of a table. It describes one number in a `T`, for example one setting in [`Settings`](super::Settings).
+/// A row of a table. The row describes one number in a `T`, for example one setting in [`Settings`](super::Settings).
 ///
 /// A number is stored only if it differs from its default. Each row has a bit in a mask that says which numbers are
 /// stored. So a new row must be added at the end of its table.
@@ -89,7 +89,8 @@ pub fn write_fields<T: Default>(fields: &[Field<T>], of: &T, to: &mut impl Write
     write_changed(fields, of, &T::default(), to);
 }
 
-/// Reads fields that [`write_changed`] has written into the value `of`, which must have the default in all fields.
+/// Reads the fields that [`write_changed`] has written, and sets them in `of`. Before the call, all fields of `of` must
+/// have their defaults.
 pub fn read_changed<T>(fields: &[Field<T>], of: &mut T, from: &mut impl Reader) -> Result<(), DecodeError> {
     let present = from.number()?;
     ensure(present >> fields.len() == 0, "unknown number")?;

@@ -1,8 +1,8 @@
 //! ZQ.ACK, ZQ.NACK, ZQ.EXTEND and ZQ.PROGRESS: the commands that need a token.
 //!
-//! A token is valid until its job is acknowledged, NACKed, claimed again, redriven or replaced. So a token stays valid
-//! when its lease expires, even if the job becomes a dead letter. After the lease has expired, a push with AGAIN also
-//! ends the token.
+//! A token is valid until its job is acknowledged, NACKed, claimed again, redriven, replaced or removed. So a token
+//! stays valid when its lease expires, even if the job becomes a dead letter. After the lease has expired, a push with
+//! AGAIN or the end of the TTL also ends the token.
 
 use super::effect::{Effect, JobChange};
 use super::job::Attempt;
@@ -25,7 +25,7 @@ pub struct NackOptions<'a> {
     /// FREE: the attempt does not count.
     pub is_free: bool,
     /// ERROR: the error text. Only its first [`MAX_ERROR`] bytes are stored, without a part of a UTF-8 character at the
-    /// end. If it is empty, the job keeps its previous error text.
+    /// end. If the text is empty, the job keeps its previous error text.
     pub error: &'a [u8],
 }
 

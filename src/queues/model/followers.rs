@@ -1,6 +1,6 @@
-//! Pushes that wait *behind* a job: such a push has the ID of a claimed job, and waits until the claim ends. A push
-//! with AGAIN is a *follower*, and then becomes a job, or the next run of a recurring job. A push with DECLARE is a
-//! *declaration*, and then changes the job ([`super::declare`]).
+//! Pushes that wait *behind* a job: such a push has the ID of a claimed job, and waits until the claim ends. After the
+//! claim, a push with AGAIN (a *follower*) becomes a job, or the next run of a recurring job. A push with DECLARE (a
+//! *declaration*) changes the job ([`super::declare`]).
 
 use super::Queue;
 use super::job_data::{NewJob, Ttl};
@@ -61,8 +61,8 @@ impl Queue {
         slot.inspect(|&slot| self.wait_behind(slot, new, Kind::Follower)).is_some()
     }
 
-    /// Makes a push with AGAIN wait until the claim of the job ends. But if a push with DECLARE waits already, it gets
-    /// the payload and the TTL of the push with AGAIN.
+    /// Makes a push with AGAIN wait until the claim of the job ends. But if a push with DECLARE waits already, that
+    /// push gets the payload and the TTL of the push with AGAIN.
     pub(super) fn push_behind(&mut self, slot: u32, new: &NewJob<'_>) {
         match self.take_behind(slot) {
             Some(push) if push.kind != Kind::Follower => {
@@ -73,7 +73,7 @@ impl Queue {
         }
     }
 
-    /// Makes a push (AGAIN, DECLARE) wait until the claim of a job ends. Replaces an earlier push that waits for this.
+    /// Makes a push (AGAIN, DECLARE) wait until the claim of a job ends. Replaces an earlier push that waits.
     pub(super) fn wait_behind(&mut self, slot: u32, new: &NewJob<'_>, kind: Kind) {
         self.unlink_expiry(slot);
         self.set_behind(slot, Some(PushBehind::of(new, kind).into()));

@@ -18,7 +18,7 @@ impl AutoId {
         self.ms <= MAX_TIME && self.seq <= MAX_COUNT
     }
 
-    /// Returns the next ID. If the clock has advanced, its `ms` is `now`. If not, its `seq` is the next number.
+    /// Returns the next ID. If the clock has advanced, `ms` is `now`. Otherwise, `seq` is the next number.
     pub(super) fn next(self, now: Millis) -> Self {
         match self.seq {
             _ if now > self.ms => Self { ms: now, seq: 0 },

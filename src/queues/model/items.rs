@@ -1,5 +1,5 @@
-//! Entries of a job in trees other than those of its group: in the trees that contain all jobs with a group, and in a
-//! tree that is ordered by due time or by the end of the TTL.
+//! Additional entries of a job: in the trees that contain all jobs with a group, and in trees that are ordered by due
+//! time or by the end of the TTL.
 
 use super::Millis;
 use super::node::{JobNode, Links, OrderKey, TreeId, key};
@@ -15,7 +15,7 @@ pub(super) struct Member {
 }
 
 impl Item for Member {
-    /// No claim takes a job from the trees that contain all jobs with a group. So these trees need no serving order.
+    /// The trees that contain all jobs with a group need no serving order, because no claim takes a job from them.
     const SERVED: bool = false;
 
     fn node(&self) -> &JobNode {

@@ -28,7 +28,7 @@ fn part_of(times: Option<[Millis; 2]>) -> SmallVec<[u8; 16]> {
     times.into_iter().flatten().flat_map(Millis::to_le_bytes).collect()
 }
 
-/// Whether an attempt counts when a NACK ends it.
+/// Whether an attempt counts if a NACK ends the attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attempt {
     Counts,

@@ -99,7 +99,7 @@ pub struct JobData<'a> {
     pub priority: i32,
     /// The push number, unique in the queue.
     pub seq: u64,
-    /// The valid token. 0: none.
+    /// The valid token of the job. 0: no token is valid.
     pub token: u64,
     pub attempts: u32,
     /// The maximum number of attempts. 0: unlimited.

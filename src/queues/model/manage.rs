@@ -83,8 +83,8 @@ impl Queue {
         Some((held != until).then_some(Effect { at: now.min(MAX_NOW), change }))
     }
 
-    /// Returns the name of a job's group. A NACK with HOLD must get this name before the NACK: afterwards, a push with
-    /// AGAIN may have replaced the job, and may have another group.
+    /// Returns the name of a job's group. A NACK with HOLD needs this name, and must get it before the NACK: a push
+    /// with AGAIN that then replaces the job may have another group.
     pub fn group_of(&self, id: &[u8]) -> Box<[u8]> {
         self.slot_of(id).map_or(&b""[..], |slot| self.group_name(&self.jobs[slot])).into()
     }

@@ -3,8 +3,8 @@
 //!
 //! # Terms
 //!
-//! - A claim gives a worker a *lease* on a job, and a *token*. The lease expires at its *deadline*. ACK, NACK and
-//!   EXTEND need the token.
+//! - A claim gives a worker a *lease* on a job, and a *token*. The lease expires at its *deadline*. ACK, NACK, EXTEND
+//!   and PROGRESS need the token.
 //! - The queue numbers its pushes. A job has the *push number* of its push.
 //! - The *serving order* is the order in which claims take ready jobs: by priority, due time and push number. AGING and
 //!   ORDERED change this order ([`tree`]).
@@ -39,8 +39,9 @@
 //! A job in `ClaimedBackoff` or `ClaimedRecurring` is also in a second tree, which is ordered by the time at which the
 //! job is due again ([`due_entries`]).
 //!
-//! For each state, [`query::parts`] lists the trees that contain its jobs. For each tree, it says whether all jobs have
-//! the state, only jobs with `time <= now`, or only jobs with `time > now`. Every read of a state uses this list.
+//! For each state, [`query::parts`] lists the trees that contain its jobs. For each tree, this list says whether all
+//! jobs have the state, only jobs with `time <= now`, or only jobs with `time > now`. Every read of a state uses this
+//! list.
 //!
 //! If the clock steps back, a job in `Ready` stays ready. A job in another tree may return to its earlier state,
 //! delayed or claimed.
@@ -170,7 +171,7 @@ pub struct Queue {
     due_entries: Sparse<Chunks<DueEntry>>,
     settings: Sparse<Settings>,
     rate_log: Sparse<RateLog>,
-    /// The three counters that almost every job increases. They are 0 in `rare_counters`, which has the others.
+    /// The three counters that almost every job increases. They are 0 in `rare_counters`, which has the other counters.
     pushed: u64,
     claimed: u64,
     acked: u64,
@@ -259,7 +260,8 @@ impl Queue {
         self.settings.order()
     }
 
-    /// Whether the keys alone determine the serving order: all jobs have one priority, and ORDERED is off.
+    /// Whether the keys of the trees ([`node::OrderKey`]) alone determine the serving order: all jobs have the same
+    /// priority, and ORDERED is off.
     fn is_served_by_key(&self) -> bool {
         !self.settings.ordered && self.priorities.are_one(self.len())
     }

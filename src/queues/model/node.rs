@@ -27,9 +27,9 @@ impl State {
     }
 }
 
-/// The kind of a tree. The jobs of a group are in several trees, one of each kind: [`Roots`] has their roots. A job is
-/// in a tree of one of the kinds [`TreeId::OF_JOBS`]. Only an [`Effect`](super::effect::Effect) moves a job to a tree
-/// of another kind. The table in [`queue`](super) shows the states of the jobs in each tree.
+/// The kind of a tree. The jobs of a group are in several trees, one of each kind: [`Roots`] has the roots of these
+/// trees. A job is in a tree of one of the kinds [`TreeId::OF_JOBS`]. Only an [`Effect`](super::effect::Effect) moves a
+/// job to a tree of another kind. The table in [`queue`](super) shows the states of the jobs in each tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum TreeId {
@@ -126,8 +126,8 @@ impl TreeId {
         self as u8 >= TreeId::BackoffDue as u8
     }
 
-    /// Whether this tree stores the serving order of its jobs. The other trees contain dead letters, or claimed jobs
-    /// without an attempt left.
+    /// Whether this tree stores the serving order of its jobs. Trees of dead letters, and of claimed jobs without an
+    /// attempt left, do not store this order.
     pub fn is_served(self) -> bool {
         !matches!(self, TreeId::ClaimedLast | TreeId::Dead | TreeId::ClaimedRecurring)
     }
@@ -188,7 +188,7 @@ impl Links {
     }
 }
 
-/// The part of a job that the trees read. It is small, so a step down a tree reads one place in memory.
+/// The part of a job that the trees read. This part is small, so a step down a tree reads one place in memory.
 #[derive(Clone, Debug)]
 pub(super) struct JobNode {
     /// The time that orders the tree: the due time, the deadline, or the time at which the job became a dead letter.

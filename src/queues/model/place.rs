@@ -1,4 +1,5 @@
-//! The place of a job: its slot, and its entries in the index, in the trees and in its group.
+//! The place of a job: its slot (index in [`Queue::jobs`]), and its entries in the index of IDs, in the trees and in
+//! its group.
 
 use super::extras::OwnedExtras;
 use super::groups::root_mut;

@@ -1,5 +1,5 @@
-//! Counts the jobs of each priority, to detect that all jobs have the same priority. Then, unless the queue is ORDERED,
-//! due times determine the serving order. Priority 0 is not counted, and at most eight priorities are counted
+//! Counts the jobs of each priority, to detect that all jobs have the same priority. In this case, unless the queue is
+//! ORDERED, due times determine the serving order. Priority 0 is not counted, and at most eight priorities are counted
 //! separately.
 
 use crate::base::sparse::Off;

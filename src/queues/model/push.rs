@@ -18,9 +18,9 @@ pub struct Push<'a> {
     pub priority: i32,
     /// The maximum number of attempts. 0: unlimited. `None`: the setting of the queue.
     pub max_attempts: Option<u32>,
-    /// EVERY, in ms. 0 is the same as `None`.
+    /// The period of a recurring job (EVERY), in ms. 0 is the same as `None`.
     pub every: Option<Millis>,
-    /// GROUP, or empty.
+    /// The name of the group (GROUP). Empty: no group.
     pub group: &'a [u8],
     /// TTL, in ms. 0 is the same as `None`.
     pub ttl: Option<Millis>,

@@ -1,5 +1,5 @@
 //! Queries about the jobs of a tree: all jobs, the jobs up to a time, or the jobs after that time. Counting these jobs,
-//! or finding the one to serve first, takes O(log n). Listing them takes O(log n) per job.
+//! or finding the job to serve first, takes O(log n). Listing them takes O(log n) per job.
 
 use super::Millis;
 use super::items::{DueEntry, Member};
@@ -149,7 +149,7 @@ impl<'a> JobTree<'a> {
     }
 }
 
-/// Compares two jobs. Returns the one to serve first, with its node.
+/// Of two jobs, returns the job to serve first, with its node.
 pub(super) fn better<'a>(order: ServingOrder, a: (&'a JobNode, u32), b: (&'a JobNode, u32)) -> (&'a JobNode, u32) {
     if order.is_before(b.0, a.0) { b } else { a }
 }
@@ -161,7 +161,7 @@ enum Piece {
     Subtree(u32),
 }
 
-/// Splits the items with `time <= now` into O(log n) pieces, and calls `visit` for each piece.
+/// Splits the items with `time <= now` into O(log n) single items and subtrees, and calls `visit` for each.
 fn cut<T: Item>(items: &Chunks<T>, mut root: u32, now: Millis, mut visit: impl FnMut(Piece)) {
     while root != NIL {
         let node = items[root].node();
@@ -195,7 +195,7 @@ fn first_pushed<T: Item>(items: &Chunks<T>, root: u32, from: Millis, before: u64
     first_pushed(items, links.right, from, before)
 }
 
-/// Returns the item of a piece that is served first, or `NIL` if the piece has no [candidate](JobNode::is_candidate).
+/// Returns the item that is served first in a [`Piece`], or `NIL` if no item is a [candidate](JobNode::is_candidate).
 fn candidate<T: Item>(items: &Chunks<T>, piece: Piece) -> u32 {
     match piece {
         Piece::One(number) if items[number].node().is_candidate() => number,
@@ -213,7 +213,7 @@ fn count_until<T: Item>(items: &Chunks<T>, root: u32, now: Millis) -> u64 {
     count
 }
 
-/// Of the items with `time <= now`, returns the one to serve first, or `NIL`.
+/// Of the items with `time <= now`, returns the item to serve first, or `NIL`.
 fn best_until<T: Item>(items: &Chunks<T>, root: u32, now: Millis, order: ServingOrder) -> u32 {
     let mut best = NIL;
     cut(items, root, now, |piece| {
@@ -297,7 +297,7 @@ pub(super) struct ByRank<'a> {
     pieces: BinaryHeap<Ranked<'a>>,
 }
 
-/// A piece, with the rank of its best job. A lower rank is served first.
+/// An item or a subtree, with the rank of its job that is served first. A lower rank is served earlier.
 struct Ranked<'a> {
     rank: Rank,
     tree: JobTree<'a>,

@@ -43,7 +43,7 @@ impl Rate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {
     pub back_at: Millis,
-    /// At least 1.
+    /// The number of these units, at least 1.
     pub units: u64,
 }
 
@@ -122,9 +122,9 @@ impl RateLog {
         }
     }
 
-    /// Adds taken units to the log. `back_at`, the time at which they become available again, must not be before that
-    /// of the last entry. An entry has at most 2^53-1 units, and the function drops the rest. Only a forged queue has
-    /// more units.
+    /// Adds taken units to the log. They become available again at `back_at`, which must not be before the time of the
+    /// last entry. An entry has at most 2^53-1 units. The function drops further units, which only a forged queue can
+    /// have.
     fn add(&mut self, back_at: Millis, units: u64) {
         match self.taken.back_mut() {
             Some(last) if last.back_at == back_at => {

@@ -82,8 +82,8 @@ pub struct Stats {
     pub dead: u64,
     /// The counters. They include all leases that have expired up to `now`.
     pub totals: Counters,
-    /// The time since when the oldest ready job waits for a claim ([`Queue::waits_from`]). `None` if no job waits, or
-    /// if the queue is paused.
+    /// The time since which the oldest ready job has waited for a claim ([`Queue::waits_from`]). `None` if no job
+    /// waits, or if the queue is paused.
     pub oldest_ready: Option<Millis>,
 }
 

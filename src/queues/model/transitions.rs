@@ -1,4 +1,4 @@
-//! The changes of a job. Commands and replicated effects share them. [`Queue::change_job`] checks whether a change is
+//! The changes of a job, which commands and replicated effects share. [`Queue::change_job`] checks whether a change is
 //! allowed. The other functions do not check. `at` is the time at which the server ran the command.
 //!
 //! A change of a job that stays in the queue has three steps:
@@ -86,7 +86,7 @@ impl Queue {
         });
     }
 
-    /// Counts a push with AGAIN that adds no job: it replaces the payload of a job, or another push.
+    /// Counts a push with AGAIN that adds no job, but replaces the payload of a job, or another push.
     pub(super) fn count_replaced_push(&mut self) {
         increment(&mut self.pushed);
         increment(&mut self.rare_counters.replaced);
@@ -317,7 +317,8 @@ impl Queue {
         // This comes before `unlink_after_lease`, which clears the backoff and carries out the declaration.
         let time = due.unwrap_or(self.due_after_lease(slot, at));
         self.unlink_after_lease(slot, at);
-        // Until `link`, the node still has its old tree and time. If a lease has expired, these are the lease's.
+        // Until `link`, the node still has its old tree and time. If a lease has expired, they are the tree and the
+        // deadline of the lease.
         let job = &self.jobs[slot];
         let (tree, is_moved) = (job.node.tree, due.is_some() || job.is_lease_expired(at));
         if job.has_missed(at) {
@@ -328,9 +329,9 @@ impl Queue {
         self.link(slot, tree, time);
     }
 
-    /// Removes a job from its trees ([`unlink_for_change`](Self::unlink_for_change)). If its lease has expired, carries
-    /// out the DECLARE that waits behind the job. If it has missed its run (EVERY), prepares the next one. ACK and NACK
-    /// call only `unlink_for_change`, because they end the attempt themselves.
+    /// Removes a job from its trees ([`unlink_for_change`](Self::unlink_for_change)). If the job's lease has expired,
+    /// carries out the push with DECLARE that waits behind the job. If the job has missed its run, prepares the next
+    /// run. ACK and NACK call only `unlink_for_change`, because they end the attempt themselves.
     fn unlink_after_lease(&mut self, slot: u32, at: Millis) {
         let (has_missed, is_over) = (self.jobs[slot].has_missed(at), self.jobs[slot].is_lease_expired(at));
         let due = self.due_after_lease(slot, at);

@@ -1,12 +1,13 @@
-//! A tree of jobs, ordered by time. Among all jobs up to a time, the tree also finds the one to serve first.
+//! A tree of jobs, ordered by time. Among all jobs up to a time, the tree also finds the job to serve first.
 //!
 //! The tree is weight-balanced (Nievergelt and Reingold 1973, with the parameters of Hirai and Yamamoto 2011). The key
 //! is `(time, priority, seq)`. The links are in the items. Each item stores *aggregates* of its subtree: the size, the
-//! *best* item, which is the one to serve first, and the *bounds*, which depend on the type. For example, an item of
-//! [`due_entries`](super::due_entries) stores the earliest deadline, or the latest end of a TTL, of its subtree.
+//! *best* item, which is the one to serve first, and the *bounds*, which depend on the type of the items. For example,
+//! an item of [`due_entries`](super::due_entries) stores the earliest deadline, or the latest end of a TTL, of its
+//! subtree.
 //!
-//! One walk down the tree splits the items with `time <= now` into O(log n) items and whole subtrees. Their aggregates
-//! give the number of all these items, and the best one. So no job has to move when it becomes due.
+//! One walk down the tree splits the items with `time <= now` into O(log n) items and whole subtrees. The aggregates of
+//! these items and subtrees give the number of all items, and the best item. So no job has to move when it becomes due.
 //!
 //! The depth is below 2.5 × log2(n), at most 80, so recursion is safe.
 
@@ -51,8 +52,8 @@ pub(super) trait Item: Sized + 'static {
         Self::SERVED
     }
 
-    /// Updates what `root` stores of its subtree besides size and best item, for example the earliest deadline. Reads
-    /// only `root` and its children. Returns whether these *bounds* changed.
+    /// Updates the *bounds*: what `root` stores of its subtree in addition to the size and the best item, for example
+    /// the earliest deadline. Reads only `root` and its children. Returns whether the bounds changed.
     fn update_bounds(_items: &mut impl Items<Self>, _root: u32) -> bool {
         false
     }
@@ -99,7 +100,7 @@ impl ServingOrder {
         }
     }
 
-    /// Of two jobs, returns the one to serve first. Each may be `NIL`.
+    /// Of two jobs, returns the job to serve first. Each argument may be `NIL`.
     pub fn better<T: Item>(self, jobs: &impl Items<T>, a: u32, b: u32) -> u32 {
         if a == NIL || a == b {
             b
@@ -123,8 +124,8 @@ pub(super) fn size<T: Item>(items: &impl Items<T>, root: u32) -> u32 {
     if root == NIL { 0 } else { links(items, root).size }
 }
 
-/// Returns the best item of a tree that stores the serving order, or `NIL` if the tree has no
-/// [candidate](JobNode::is_candidate).
+/// Returns the item of a tree that is served first, or `NIL` if the tree has no [candidate](JobNode::is_candidate). The
+/// tree must store the serving order.
 pub(super) fn best<T: Item>(items: &impl Items<T>, root: u32) -> u32 {
     debug_assert!(root == NIL || items[root].is_served(), "the tree stores no serving order");
     if root == NIL { NIL } else { items[root].node().best }
@@ -134,7 +135,8 @@ fn weight<T: Item>(items: &impl Items<T>, root: u32) -> u64 {
     u64::from(size(items, root)) + 1
 }
 
-/// Updates the aggregates of `root` from its children, except the size. Returns whether the ancestors need an update.
+/// Updates the aggregates that `root` stores of its subtree, except the size. Returns whether the ancestors need an
+/// update.
 fn update_best_and_bounds<T: Item>(items: &mut impl Items<T>, root: u32, order: ServingOrder) -> bool {
     if !T::SERVED || !items[root].is_served() {
         return T::update_bounds(items, root);
@@ -206,8 +208,8 @@ fn descend<T: Item>(items: &impl Items<T>, mut root: u32, slot: u32, path: &mut 
 }
 
 /// Puts the subtree `child` at the end of `path`. Adds `change` to the sizes of the nodes on the path, and balances
-/// them. `update` updates the other aggregates of a node, and returns whether the nodes above need an update. Returns
-/// the new root.
+/// these nodes. `update` updates the other aggregates of a node, and returns whether the nodes above need an update.
+/// Returns the new root.
 fn climb<T: Item, I: Items<T>>(
     items: &mut I,
     path: &Path,
@@ -251,7 +253,7 @@ fn join<T: Item>(items: &mut impl Items<T>, left: u32, right: u32, order: Servin
     balance(items, root, true, (weight(items, left), weight(items, right)), order)
 }
 
-/// Updates all aggregates of `root` from its children.
+/// Updates all aggregates that `root` stores of its subtree.
 fn update_all<T: Item>(items: &mut impl Items<T>, root: u32, order: ServingOrder) {
     let Links { left, right, .. } = links(items, root);
     links_mut(items, root).size = size(items, left) + size(items, right) + 1;
@@ -259,8 +261,8 @@ fn update_all<T: Item>(items: &mut impl Items<T>, root: u32, order: ServingOrder
 }
 
 /// Balances a tree after one of its children gained or lost items. `is_left` says which child. `near` is the weight of
-/// this child, and `far` is the weight of the other child: with both, the function reads the children only if it
-/// rotates. Returns the new root.
+/// this child, and `far` is the weight of the other child: with both weights, the function reads the children only if
+/// it rotates. Returns the new root.
 #[inline]
 fn balance<T: Item>(
     items: &mut impl Items<T>,

@@ -1,7 +1,7 @@
 //! Reads of a queue: ZQ.GET, ZQ.PEEK, and the number of jobs in a state.
 //!
 //! The queue has trees of the jobs without a group. [`groups`](super::groups) has trees of the jobs with a group. A
-//! query about all jobs reads both.
+//! query about all jobs reads trees of both kinds.
 
 use super::job::Job;
 use super::job_data::{Extras, JobData, Ttl};
@@ -79,7 +79,7 @@ impl Queue {
     }
 
     /// Returns the tree `id` of one group. If `group` is `None`, returns the trees with the jobs of the whole queue:
-    /// one for the jobs without a group, and one for the jobs with a group if there are any.
+    /// one for the jobs without a group, and one for the jobs with a group, if there are such jobs.
     pub(super) fn trees(&self, group: Option<&Roots>, id: TreeId) -> impl Iterator<Item = JobTree<'_>> + use<'_> {
         let groups = self.groups.as_deref().filter(|_| group.is_none());
         let own = self.tree(group.unwrap_or(&self.roots), id);

@@ -1,8 +1,8 @@
 //! The times at which the module must act on a queue even if no command comes. [`Queue::next_claimable`] returns the
 //! next time at which the module must wake a waiting client. [`Queue::next_upkeep`] returns the next time at which the
 //! upkeep must act. The upkeep drops dead letters (DEADLEN, DEADTTL) and expired jobs (TTL), and removes groups without
-//! jobs. If a lease has expired, it carries out the push that has waited for this (AGAIN, DECLARE), and announces a job
-//! that became a dead letter.
+//! jobs. If a lease has expired, the upkeep carries out the push that has waited for its end (AGAIN, DECLARE), and
+//! announces a job that became a dead letter.
 //!
 //! A claim needs a ready job, a free lease (CONCURRENCY) and a free unit (RATE). Each of the three becomes available at
 //! some time. If no TTL ends, each then stays available until a command runs. So from the latest of these times on, a

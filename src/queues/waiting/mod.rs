@@ -43,8 +43,8 @@ pub struct WaitingStats {
     pub checks: u64,
 }
 
-/// Calls [`update`] with `change`. If `change` returns a client, wakes this client. It must be a client that waits for
-/// a key of the current database.
+/// Calls [`update`] with `change`. If `change` returns a client, wakes this client, which must wait for a key of the
+/// current database.
 fn update_and_wake(ctx: &Context, now: Millis, change: impl FnOnce(&mut Waiting<DbKey>) -> Option<Client>) {
     let Some(client) = update(ctx, now, change) else { return };
     STATE.with(ctx, |state| {

@@ -206,7 +206,7 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
         }
     }
 
-    /// Called when `client` must wait, because `key` has woken an earlier client. `behind` has the keys that `client`
+    /// Makes `client` wait at `key`, because `key` has woken an earlier client. `behind` has the keys that `client`
     /// would try after `key`. If some of them have woken `client`, they may still have jobs. So when a later check of
     /// `key` wakes no client, these keys become due, and can wake `client` again.
     pub fn wait_behind(&mut self, key: &K, behind: &[K], client: Client) {
@@ -258,7 +258,8 @@ impl<K: Clone + Ord + Hash> Waiting<K> {
     }
 
     /// Returns the keys to check when the timer has fired. The caller checks them, and then calls
-    /// [`alarm`](Self::alarm). `allowed` returns whether this server may serve clients now. If not, returns no keys.
+    /// [`alarm`](Self::alarm). `allowed` returns whether this server may serve clients now. If it may not, the function
+    /// returns no keys.
     pub fn fired(&mut self, now: Millis, allowed: impl FnOnce() -> bool) -> Vec<K> {
         self.armed = None;
         if self.is_due(now) {

@@ -282,8 +282,8 @@ impl Queue {
         settled
     }
 
-    /// If the group has no jobs, applies the current GROUPRATE to its taken units. Must be called before the group gets
-    /// a job.
+    /// If the group has no jobs, adapts the times of its taken units to the current GROUPRATE. Must be called before
+    /// the group gets a job.
     pub(in crate::queues::model) fn update_idle_rate(&mut self, name: &[u8], at: Millis) {
         let Some(groups) = &mut self.groups else { return };
         if let Some(&group) = groups.names.get(name)
@@ -319,8 +319,8 @@ impl Queue {
         self.drop_groups();
     }
 
-    /// Gives a group with jobs the last turn. To restore all turns, call this function for each group in the order of
-    /// the turns. Returns false if there is no such group.
+    /// Moves a group with jobs to the end of the order in which groups take turns. To restore this order, call the
+    /// function for each group in the order. Returns false if there is no such group.
     pub(in crate::queues::model) fn restore_turn(&mut self, name: &[u8]) -> bool {
         // Without [`Groups`], only the group without a name exists.
         let Some(groups) = &mut self.groups else { return name.is_empty() && self.jobs.len() > 0 };
@@ -331,8 +331,9 @@ impl Queue {
         true
     }
 
-    /// Restores taken units of GROUPRATE: appends them to the log of a group. A group's units must be restored in the
-    /// order of their times. Returns false, and appends nothing, if [`RateLog::restore`] rejects these units.
+    /// Restores units that claims have taken from GROUPRATE: appends them to the log of a group. A group's units must
+    /// be restored in the order of their times. Returns false, and appends nothing, if [`RateLog::restore`] rejects
+    /// these units.
     pub(in crate::queues::model) fn restore_units(&mut self, name: &[u8], taken: Taken) -> bool {
         if !RateLog::default().restore(taken) {
             return false;

@@ -36,8 +36,8 @@
 //! ends, because another job becomes the head then.
 //!
 //! A recurring job that waits for an occurrence is not the head. Otherwise, the job would keep its group closed until
-//! that occurrence. Once this recurring job is due, a claim gets it instead of the head if its push number is lower
-//! than that of the head, and no worker has claimed the head before. After this claim, the leases and retries of the
+//! that occurrence. Once the recurring job is due, a claim gets this job instead of the head, if the recurring job has
+//! the lower push number and no worker has claimed the head before. After this claim, the leases and retries of the
 //! recurring job keep the group closed.
 //!
 //! # Held groups
@@ -53,7 +53,8 @@
 //! # The life of a group
 //!
 //! A group exists as long as it has a job, including dead letters, or taken units of GROUPRATE. A group without jobs is
-//! *idle*: it has no turn. When all its units are available again, a push, a claim or the upkeep removes the group.
+//! *idle*: it has no turn. When all units of an idle group are available again, a push, a claim or the upkeep removes
+//! the group.
 //!
 //! A change of GROUPRATE updates only the groups with jobs. The queue updates the units of an idle group when the group
 //! gets a job, or in the upkeep ([`Queue::settle_groups`]).
@@ -120,7 +121,7 @@ pub(super) struct Group {
     jobs: u32,
     /// The largest number of jobs that a group in the subtree of this node has.
     most_jobs: u32,
-    /// The group's node in the ring ([`ring`]). Groups take turns in the order of their `seq`. A group without jobs
+    /// The group's node in the ring ([`ring`]). Groups take turns in the order of `JobNode::seq`. A group without jobs
     /// does not use its node.
     node: JobNode,
     times: Times,
@@ -147,12 +148,12 @@ impl Groups {
         }
     }
 
-    /// Returns how many jobs with a group are in a tree.
+    /// Returns the number of jobs in the tree `id` that contains the jobs of all groups.
     pub fn tree_size(&self, id: TreeId) -> u32 {
         tree::size(&self.members, self.roots[id])
     }
 
-    /// Returns a tree of all jobs with a group.
+    /// Returns the tree `id` that contains the jobs of all groups.
     pub fn tree_of_all_groups<'a>(&'a self, id: TreeId, due_entries: &'a Chunks<DueEntry>) -> JobTree<'a> {
         let items =
             if id.is_of_due_entries() { JobItems::DueEntries(due_entries) } else { JobItems::Members(&self.members) };
@@ -197,7 +198,7 @@ impl Groups {
             + self.log_bytes
     }
 
-    /// Returns the roots of the trees of a group. `nameless` are those of the group without a name.
+    /// Returns the roots of the trees of a group. `nameless` has the roots of the group without a name.
     fn roots_of<'a>(&'a self, group: u32, nameless: &'a Roots) -> &'a Roots {
         if group == self.nameless { nameless } else { &self.table[group].roots }
     }

@@ -31,7 +31,7 @@ pub(super) struct Times {
 impl Times {
     pub const NEVER: Times = Times { ready_at: NEVER, opens_at: NEVER, waits_from: NEVER, closes_at: 0 };
 
-    /// Combines the times of two groups or subtrees: the earlier one of each, but the later `closes_at`.
+    /// Combines the times of two groups or subtrees: takes the earlier of two times, but the later `closes_at`.
     pub fn outer(self, other: Times) -> Times {
         let Times { ready_at, opens_at, waits_from, closes_at } = self;
         Times {
@@ -80,8 +80,9 @@ impl Queue {
         Times { ready_at, opens_at, waits_from: due.max(head).max(limit), closes_at: self.closes_at(roots) }
     }
 
-    /// Returns two times of an ORDERED group, without regard to the group's leases and limits. The first is when the
-    /// group opens if no job expires. The second is when the [`head`](Self::head) of the group expires, or [`NEVER`].
+    /// Returns two times of an ORDERED group, without regard to the group's leases and limits. The first is the time at
+    /// which the group opens if no job expires. The second is the time at which the [`head`](Self::head) of the group
+    /// expires, or [`NEVER`].
     fn head_times(&self, roots: &Roots) -> (Millis, Millis) {
         let Some((node, head)) = self.head(roots, None) else {
             return (self.first_occurrence(roots, 0, u64::MAX), NEVER);
@@ -186,8 +187,8 @@ impl Queue {
         }
     }
 
-    /// Returns the first group that is open at `now`, or `NIL`. O(log n), or longer if many groups have expired jobs
-    /// between groups that open later.
+    /// Returns the first group, in the order of turns, that is open at `now`, or `NIL`. O(log n), or longer if many
+    /// groups have expired jobs between groups that open later.
     fn turn(&self, groups: &Groups, now: Millis) -> u32 {
         groups.first_where(None, |times| times.may_be_open(now), |group| self.is_open(groups, group, now))
     }

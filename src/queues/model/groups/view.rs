@@ -111,7 +111,7 @@ impl Queue {
                 let roots = groups.roots_of(group, &self.roots);
                 #[cfg(test)]
                 crate::queues::model::query::STEPS.set(crate::queues::model::query::STEPS.get() + 1);
-                // If jobs have a TTL, the best one may have expired, and is still listed.
+                // If jobs have a TTL, the best job may have expired, and is still listed.
                 return if roots.have_ttl() { self.by_rank(roots, now).next() } else { Some(self.best_of(roots, now)) };
             }
             // In later rounds, each group serves its next job.
@@ -129,8 +129,8 @@ impl Queue {
         })
     }
 
-    /// Lists all groups, each with the units of GROUPRATE that it has taken. The groups with jobs come first, in the
-    /// order in which claims serve them. The idle groups follow.
+    /// Lists all groups, each with the units that claims have taken from its GROUPRATE. The groups with jobs come
+    /// first, in the order in which claims serve them. The idle groups follow.
     pub(in crate::queues::model) fn turns(
         &self,
     ) -> impl Iterator<Item = (&[u8], impl ExactSizeIterator<Item = &Taken>)> {
