@@ -74,8 +74,8 @@ errors! {
     /// further if priorities, groups or ORDERED determine the serving order.
     PageTooFar = c"ERR job is not among the first 500 ready jobs; use GROUP, or COUNT without AFTER",
     NoLease = c"ERR only claimed jobs have a lease; use WITHLEASE with CLAIMED",
-    /// ZQ.CLEAN found no job to remove among the first 3000 jobs, because all of them are too young or recurring. More
-    /// jobs remain.
+    /// ZQ.CLEAN found no job to remove among the first 3000 jobs, because all of them are too young or recurring.
+    /// ZQ.CLEAN did not check the other jobs.
     CleanUnreached = c"ERR the first 3000 jobs by due time are too young or recurring; use ZQ.CLEAN without OLDER, or ZQ.CANCEL",
     QueueFull = c"QUEUEFULL queue already holds MAXLEN jobs",
     TooManyUpdates = c"ERR queue is too large; a change of this setting can affect at most 100000 jobs or groups",
@@ -92,7 +92,8 @@ errors! {
     BoardFull = c"ERR leaderboard is full",
     /// The caller has no permission for RESTORE. Commands that can store any value in a key require this permission.
     NoRightToRestore = c"NOPERM this command requires permission to call RESTORE with the same key",
-    /// The ACL does not allow the caller ZRL.CHECK with every counted key. ZRL.TOP with RESET requires this permission.
+    /// The caller has no permission for ZRL.CHECK with one of the counted keys of this database. ZRL.TOP with RESET
+    /// requires permission for all of them.
     NoRightToCheck = c"NOPERM RESET requires permission to call ZRL.CHECK with each counted key",
     /// The same text as the server's own OOM error.
     OutOfMemory = c"OOM command not allowed when used memory > 'maxmemory'.",

@@ -14,8 +14,8 @@ pub struct ServerAlloc;
 /// without `malloc_usable_size` stores each block's size in front of the block.
 pub(super) const GUARANTEED: usize = size_of::<usize>();
 
-/// Returns the distance from the start of a server's block to the aligned block that the module places in it. `start`
-/// is the address of the server's block. The distance is at least [`GUARANTEED`] bytes and at most `align` bytes.
+/// Returns the distance from the start of a block of the server, at the address `start`, to the aligned block that the
+/// module places in it. The distance is at least [`GUARANTEED`] bytes and at most `align` bytes.
 ///
 /// `align` must be above [`GUARANTEED`], and the server's block must be `align` bytes longer than the aligned block.
 /// `start` and the distance are multiples of [`GUARANTEED`], so a `usize` fits in front of the aligned block.
