@@ -1,5 +1,5 @@
-//! Replication and keyspace events of changes of expiring sets. Replicas and the AOF get the server's own commands with
-//! absolute values.
+//! Replicates changes of expiring sets, and collects their keyspace events. Replicas and the AOF get the server's own
+//! commands with absolute values.
 
 use crate::base::time;
 use crate::server::context::{EventClass, PendingEvents};

@@ -40,7 +40,7 @@ pub struct Scan {
 /// finds to this list. The scan continues when the module has added the tag to these sets.
 const MAX_PENDING: usize = 1000;
 
-/// What a sorted set is.
+/// The kinds of sorted sets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum SetKind {
     /// An expiring set. The value is the time at which the sweeper must visit the set next.

@@ -18,7 +18,7 @@ pub fn name(ctx: &Context) -> Str<'static> {
     TAG.get(ctx)
 }
 
-/// Whether this is the tag's name. Commands neither show nor change a member of this name.
+/// Whether this is the tag's name. ZEXP commands neither show nor change a member of this name.
 pub fn is_name(member: Str<'_>) -> bool {
     member.bytes() == NAME
 }

@@ -24,8 +24,8 @@ use redis_module::RedisLockIndicator;
 
 lazy_static! {
     static ref STATE: UnderLock<Tracker> = UnderLock::new(Tracker::default());
-    /// The timer that runs the sweeper. [`start`] sets the function that it calls, because this file must not depend on
-    /// the sweeper's file.
+    /// The timer that runs the sweeper. [`start`] sets the function that the timer calls, because this file must not
+    /// depend on the sweeper's file.
     static ref TIMER: Timer = Timer::without_task();
 }
 
@@ -91,7 +91,7 @@ pub(super) fn is_first_scan(ctx: &Context) -> bool {
     STATE.with(ctx, |tracker| tracker.scan.is_first())
 }
 
-/// Returns the key's pending tag.
+/// Returns what the module must still do with the key's tag `zeitset:expiring`, if anything.
 pub(super) fn pending(ctx: &Context, name: Str<'_>) -> Option<PendingTag> {
     with(ctx, |tracking| if tracking.has_pending() { tracking.pending(ctx.database(), name.bytes()) } else { None })
 }
@@ -122,8 +122,8 @@ pub(super) fn update(ctx: &Context, change: impl FnOnce(&mut Tracking) -> bool) 
     });
 }
 
-/// Notes that a ZEXP command names a key, even a missing one. The first call subscribes to events. It also begins a
-/// first scan, because the module got no events of earlier changes.
+/// Notes that a ZEXP command names a key, even a missing one. The first call subscribes to events, and begins a first
+/// scan, because the module got no events of earlier changes.
 pub(super) fn note_used(ctx: &Context) {
     if events::subscribe(ctx, Classes::SORTED_SETS) {
         begin_scan(ctx);

@@ -55,8 +55,8 @@ pub enum BoardError {
     NotFinite,
     /// An INCR would exceed the signed 64-bit range.
     Overflow,
-    /// More than [`MAX_MEMBERS`] members, or a name longer than 2^32 - 16 bytes. For this
-    /// check, SET and INCR treat every given member as a new one.
+    /// More than [`MAX_MEMBERS`] members, or a name longer than 2^32 - 16 bytes. For this check, SET and INCR treat
+    /// every given member as a new one.
     Full,
 }
 

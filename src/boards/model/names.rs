@@ -19,7 +19,7 @@ const SLOT_BITS: u32 = 8;
 pub(super) const PAGE_BYTES: u32 = 16 << 10;
 const LEAF: usize = size_of::<u32>();
 
-/// The maximum number of pages of names. Up to this number, every ID is below `NIL`.
+/// The maximum number of pages of names. Up to this number, every ID is below `NIL`, which means no ID.
 const MAX_PAGES: usize = (1 << (32 - SLOT_BITS)) - 1;
 
 /// The maximum length of a name, in bytes.

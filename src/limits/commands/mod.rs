@@ -20,7 +20,7 @@ use smallvec::SmallVec;
 /// The commands for rate limits. A rate limit is a plain string.
 pub const COMMANDS: &[Command] = commands![check, info, mcheck, peek, refund, throttle, top];
 
-/// The command that the module argument `cell` adds: ZRL.THROTTLE under redis-cell's name.
+/// The command that the module argument `cell` adds: CL.THROTTLE, which is ZRL.THROTTLE under redis-cell's name.
 pub const CELL: &[Command] = commands![cell];
 
 const COST: Arg = Arg::integer(c"units").after(c"COST").optional();

@@ -24,7 +24,7 @@ const MAX_REPEATED: u64 = 1 << 20;
 const WALK: u64 = 12;
 
 lazy_static! {
-    /// The random number generator for all calls. It is kept, because a new seed takes as long as several random
+    /// The random number generator for all calls. A new generator for each call would take as long as several random
     /// numbers.
     static ref RANDOM: UnderLock<Random> = UnderLock::new(Random::new());
 }

@@ -20,9 +20,9 @@ use std::rc::Rc;
 /// The number of sets in a block.
 const BLOCK: u32 = 32;
 
-/// The number of blocks that [`Database::overdue`] reads at most to count the due sets. If more blocks have due sets,
-/// it also reads a sample of all blocks, of at most the same size, and estimates the number of due sets from it. Both
-/// steps together take some tens of µs.
+/// The maximum number of blocks in which [`Database::overdue`] counts the due sets one by one. If more blocks have due
+/// sets, `overdue` also reads a sample of all blocks, of at most the same size, and estimates the number of due sets
+/// from this sample. Both steps together take some tens of µs.
 const SAMPLE: usize = 256;
 
 #[derive(Clone, Copy)]
@@ -83,8 +83,8 @@ pub struct Database {
     left_to_walk: usize,
     pub pending: PendingTags,
     /// The sets whose visit is postponed, because the sweeper could not check them. The key is the time of the next
-    /// visit and the set's name. The value is the original due time. The time of the next visit is not a wall clock
-    /// time: it is compared with [`Tracking::passed`](super::Tracking::passed).
+    /// visit and the set's name. The value is the original due time. The time of the next visit is measured in
+    /// [`Tracking::passed`](super::Tracking::passed), which ignores steps of the wall clock.
     pub postponed: BTreeMap<(Millis, Rc<[u8]>), Millis>,
 }
 
@@ -156,8 +156,8 @@ impl Database {
         self.order.first().map(|&(due, _)| due)
     }
 
-    /// Returns an estimate of the earliest due time after `moment`, which may be too late. It leaves out every block
-    /// that has a set with a due time up to `moment`.
+    /// Returns an estimate of the earliest due time after `moment`. The estimate may be too late, because it leaves out
+    /// every block that has a set with a due time up to `moment`.
     pub fn next_due_after(&self, moment: Millis) -> Option<Millis> {
         self.order.range((moment + 1, 0)..).next().map(|&(due, _)| due)
     }
@@ -171,7 +171,7 @@ impl Database {
     }
 
     /// Returns the number of sets that are due at `now`. The number is exact if the due sets are in at most [`SAMPLE`]
-    /// blocks. Otherwise it is estimated from [`SAMPLE`] blocks. O(1).
+    /// blocks. Otherwise it is estimated from a sample of at most [`SAMPLE`] blocks. O(1).
     pub fn overdue(&self, now: Millis) -> usize {
         let due_in = |block: u32| self.blocks[block].sets.iter().filter(|set| set.due <= now).count();
         let mut blocks = self.order.range(..=(now, u32::MAX)).map(|&(_, block)| due_in(block));

@@ -17,7 +17,7 @@ pub enum PendingTag {
     /// A command removed the tag of an expiring set together with other members. The tag must be added again.
     Taken,
     /// A command may still remove the tag after its event: ZPOPMIN sends its event before it removes the last members.
-    /// If the tag is missing then, it must be added again.
+    /// If the command has removed the tag, the tag must be added again.
     Suspected,
     /// A STORE command copied the tag into an ordinary set. The tag must be removed.
     Copied,
@@ -57,7 +57,7 @@ impl PendingTags {
         self.copied.retain(|key| is_kept(key));
     }
 
-    /// Frees a little memory: removes one entry of each collection. Returns whether there was any.
+    /// Frees a little memory: removes one entry of each collection. Returns whether there was any entry.
     pub fn pop_first(&mut self) -> bool {
         self.tags.pop_first().is_some() | self.copied.pop_first().is_some()
     }
@@ -103,7 +103,8 @@ impl Tracking {
     }
 
     /// Notes that the module has added the tag to a set. The sweeper must visit the set at once, because plain commands
-    /// may have changed its members since the last visit. Returns true, because the time of the next visit is earlier.
+    /// may have changed the set's members since the last visit. Returns true: the next visit is due earlier than
+    /// before.
     pub fn tagged(&mut self, database: i32, key: &[u8]) -> bool {
         self.forget_pending(database, key);
         self.database(database).track(key, AT_ONCE);
@@ -141,8 +142,8 @@ impl Tracking {
         self.moving.iter().any(|moved| moved.pending == Some(PendingTag::Copied)) || !self.copied(1).is_empty()
     }
 
-    /// Notes that a key is being renamed or moved, and that this was its old name. [`end_move`](Tracking::end_move)
-    /// gets the new name.
+    /// Notes that the key with the old name `key` is being renamed or moved. [`end_move`](Tracking::end_move) gets the
+    /// new name.
     ///
     /// Between the two events of a move, a listener of another module may move other keys. These moves end first, so
     /// `moving` is a stack.

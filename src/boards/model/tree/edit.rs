@@ -177,8 +177,8 @@ impl Tree {
         }
     }
 
-    /// If the node is a leaf, stores `node_id` as the leaf of each of its members. Otherwise, stores it as the parent
-    /// of each of the node's children. Skips the rows before index `from`.
+    /// If the node is a leaf, stores `node_id` as the leaf of each of its members. Otherwise, stores `node_id` as the
+    /// parent of each of the node's children. Skips the rows before index `from`.
     fn adopt(&mut self, node_id: u32, from: usize, names: &mut Names) {
         for at in from..self.nodes[node_id].len() {
             let node = &self.nodes[node_id];
