@@ -70,7 +70,7 @@ errors! {
     Undeclared = c"ERR DECLARE requires a job ID and EVERY",
     ProgressTooLong = c"ERR progress text is too long, must be at most 1024 bytes",
     NotInState = c"ERR no such job in this state and group; continue after another ID or omit AFTER",
-    /// ZQ.PEEK did not find the job after which to continue (AFTER) among the first 500 ready jobs. It searches no
+    /// ZQ.PEEK did not find the job after which to continue (AFTER) among the first 500 ready jobs. ZQ.PEEK searches no
     /// further if priorities, groups or ORDERED determine the serving order.
     PageTooFar = c"ERR job is not among the first 500 ready jobs; use GROUP, or COUNT without AFTER",
     NoLease = c"ERR only claimed jobs have a lease; use WITHLEASE with CLAIMED",
@@ -97,7 +97,7 @@ errors! {
     NoRightToCheck = c"NOPERM RESET requires permission to call ZRL.CHECK with each counted key",
     /// The same text as the server's own OOM error.
     OutOfMemory = c"OOM command not allowed when used memory > 'maxmemory'.",
-    /// A client lost its permission to claim jobs while it was waiting for one.
+    /// A client lost its permission to claim jobs while it was waiting for a job.
     NoPermission = c"NOPERM permission to claim from these keys was revoked",
     InnerCommand = c"ERR server refused ZCOUNT or ZRANGE; nothing was changed",
     /// The command panicked: a defect of the module.

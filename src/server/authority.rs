@@ -55,7 +55,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 /// `D`, and reports version 7.2.4.
 const DRY_RUN_SINCE: c_int = 0x0007_0200;
 
-/// The context of all dry runs. The first dry run creates it.
+/// The context of all dry runs, which ask whether the server would accept a command. The first dry run creates this
+/// context.
 static DRY_RUN_CONTEXT: AtomicPtr<RedisModuleCtx> = AtomicPtr::new(null_mut());
 
 lazy_static! {
@@ -64,8 +65,8 @@ lazy_static! {
     static ref ACCEPTED: UnderLock<Option<HashMap<Box<[u8]>, bool>>> = UnderLock::new(None);
 }
 
-/// Begins an iteration of the event loop of Redis 7.0. During an iteration, [`Context::may_serve`] makes at most one
-/// dry run per key.
+/// Begins an iteration of the event loop of Redis 7.0. During an iteration, [`Context::may_serve`] asks the server at
+/// most once per key.
 pub(super) fn begin_iteration(ctx: &Context) {
     ACCEPTED.with(ctx, |turn| *turn = Some(HashMap::new()));
 }

@@ -33,7 +33,7 @@ pub enum EventKind {
     /// Members of a sorted set were removed by name.
     RemoveMembers,
     /// Members of a sorted set were removed by rank, score or name order. Commands that pop members, such as ZPOPMIN,
-    /// send this event after the first removal. The other commands send it after the last one.
+    /// send this event after the first removal. The other commands send it after the last removal.
     RemoveRange,
     /// Members were added to a sorted set, or got another score.
     ChangeScores,
@@ -78,7 +78,7 @@ pub enum ServerEvent<'a> {
     BecameReplica,
     /// The replica begins to load a new dataset, and still serves the old one.
     AsyncLoadStarted,
-    /// The replica has stopped loading the new dataset and has dropped it. It still serves the old one.
+    /// The replica has stopped loading the new dataset, has dropped it, and still serves the old one.
     AsyncLoadAborted,
     /// The server has loaded a dataset from a file or a master.
     Loaded,

@@ -31,7 +31,7 @@ fn is_valkey() -> bool {
     IS_VALKEY.load(Ordering::Relaxed)
 }
 
-/// `VALKEYMODULE_OPTIONS_HANDLE_ATOMIC_SLOT_MIGRATION`
+/// The value of `VALKEYMODULE_OPTIONS_HANDLE_ATOMIC_SLOT_MIGRATION`.
 const HANDLED: c_int = 1 << 5;
 
 /// Slots from `start` to `end`, both inclusive. Layout of `ValkeyModuleSlotRange`.

@@ -9,7 +9,7 @@ use crate::sets::settings;
 use smallvec::SmallVec;
 use std::iter;
 
-/// The name of a member to write. It is an argument of the command, or a string that the module has created.
+/// The name of a member to write: an argument of the command, or a string that the module has created.
 pub enum MemberName<'a> {
     Argument(Str<'a>),
     Ours(OwnedStr),

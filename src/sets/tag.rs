@@ -1,4 +1,4 @@
-//! The tag: the member `zeitset:expiring` with the score `-inf`. It makes a sorted set an expiring set.
+//! The tag: the member `zeitset:expiring` with the score `-inf`, which makes a sorted set an expiring set.
 
 use crate::server::zset::Element;
 use crate::server::{Context, StaticStr, Str};

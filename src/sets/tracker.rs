@@ -5,8 +5,8 @@
 //! `Tracking` is only a cache: code that opens a key decides by the tag whether the key is an expiring set.
 //!
 //! While a cluster slot is moved to this server, the slot belongs to another node. So the tracker ignores the keys of
-//! this slot until the move has ended. It also forgets what it knew of the slot before: an ordinary set may have the
-//! name of a tracked set now, and must not get a tag when ZPOPMIN changes it.
+//! this slot until the move has ended. The tracker also forgets what it knew of the slot before, because an ordinary
+//! set may now have the name of a tracked set, and must not get a tag when ZPOPMIN changes it.
 
 use super::scan::Scan;
 use crate::base::alarm::Alarm;
@@ -191,7 +191,7 @@ pub(super) fn continue_scan(ctx: &Context, is_time_up: impl Fn() -> bool) {
     });
 }
 
-/// Notes that the sweeper has stopped. Its next run follows after at least `pause` ms.
+/// Notes that the sweeper has stopped. The sweeper's next run follows after at least `pause` ms.
 pub(super) fn end_slice(ctx: &Context, pause: Millis) {
     STATE.with(ctx, |tracker| {
         tracker.tracking.pause(context::now(), pause);

@@ -5,10 +5,10 @@
 //! of 12 bytes takes 16 bytes, including the leaf's number. A lookup reads the name and the leaf's number with one
 //! cache miss.
 //!
-//! The page and the slot form the member's ID: `page << 8 | slot`. A page has at most 256 slots. A page with several
-//! slots takes at most 16 KiB. A page grows as needed. If a name is removed, the last name of the same length takes the
-//! slot and the ID of the removed name. So for each length, all pages but the last are full, and the memory shrinks
-//! with the number of members.
+//! The page and the slot form the member's ID: `page << 8 | slot`. A page grows as needed, to at most 256 slots, and to
+//! at most 16 KiB if it has several slots. If a name is removed, the last name of the same length takes the slot and
+//! the ID of the removed name. So for each length, all pages but the last are full, and the memory shrinks with the
+//! number of members.
 
 use super::slab::Slab;
 use crate::base::chunks::NIL;

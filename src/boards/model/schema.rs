@@ -56,7 +56,7 @@ pub struct Dimension {
     pub kind: Kind,
 }
 
-/// The schema of a board. It never changes.
+/// The schema of a board, which never changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schema {
     dimensions: Box<[Dimension]>,

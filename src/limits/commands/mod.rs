@@ -115,7 +115,7 @@ fn of_key<T: Copy>(values: &[T], key: usize) -> Option<T> {
 }
 
 /// Parses the arguments of CHECK and PEEK. Returns the key, the call, and the intent. With FORCE, the intent is
-/// [`Intent::Force`]. Otherwise, it is [`Intent::Take`].
+/// [`Intent::Force`]. Otherwise, the intent is [`Intent::Take`].
 pub fn parse<'a>(ctx: &Context, arguments: &'a [Str<'a>]) -> Result<(Str<'a>, Call, Intent), Error> {
     let now = ctx.now();
     let mut args = Args::new(arguments);

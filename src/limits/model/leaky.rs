@@ -17,7 +17,7 @@ use crate::base::time::{self, Millis};
 
 const TAG: &str = "leaky:";
 
-/// The level of a bucket.
+/// The stored state of a LEAKY limit: the level of its bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Level {
     /// The bucket is empty at `at + part / limit` ms. `part` is below `limit`.

@@ -74,7 +74,8 @@ pub struct Verdict {
     /// Whether this limit allows the call: its units fit, or the intent is [`Intent::Force`].
     pub allowed: bool,
     pub limit: u64,
-    /// The number of free units. If it is negative, the limit is in debt: more units are in use than the limit allows.
+    /// The number of free units. A negative number means that the limit is in debt: more units are in use than the
+    /// limit allows.
     pub remaining: i64,
     /// The minimum wait after which the same call succeeds, if no other call takes units. 0 if the call is allowed.
     /// `None` if the call asks for more than the limit.
@@ -159,7 +160,7 @@ pub struct Patch {
     pub bytes: SmallBytes,
 }
 
-/// The time for which a key exists. It ends at `until` or at most `linger` ms later.
+/// The time for which a key exists. This time ends at `until`, or at most `linger` ms later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lifetime {
     until: Millis,
@@ -259,7 +260,7 @@ pub fn assess(call: Call, intent: Intent, stored: Option<&[u8]>) -> Result<Asses
 trait Check {
     fn call(&self) -> &Call;
 
-    /// Returns the number of free units. If it is negative, the limit is in debt.
+    /// Returns the number of free units. A negative number means that the limit is in debt.
     fn remaining(&self) -> i64;
 
     /// Returns the minimum wait until the call's units fit. Called only if the units do not fit now, but the cost is at

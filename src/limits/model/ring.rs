@@ -10,8 +10,8 @@
 //! its own units do not count. The oldest slot only provides the total for the next slot. As soon as the units of the
 //! second oldest slot are available again, a new slot may replace the oldest one.
 //!
-//! Slots that were never written have the time 0. They are at the end of the string, and are treated as the oldest
-//! slots.
+//! Slots that were never written have the time 0. These slots are at the end of the string, and are treated as the
+//! oldest slots.
 
 use super::{NotThisFormat, Patch, SmallBytes};
 use crate::base::time::{self, Millis};

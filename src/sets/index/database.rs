@@ -37,7 +37,7 @@ struct Block {
     sets: Vec<TrackedSet>,
     /// The names, in the order of the sets.
     names: Vec<u8>,
-    /// The earliest due time of the sets.
+    /// The earliest time at which the sweeper must visit a set of this block.
     first: Millis,
 }
 
@@ -76,10 +76,11 @@ pub struct Database {
     blocks: Chunks<Block>,
     index: Index,
     hasher: DefaultHashBuilder,
-    /// Each block's earliest due time, and the block's number. Blocks that are never due are left out.
+    /// For each block, the earliest due time of its sets, and the block's number. Blocks that are never due are left
+    /// out.
     order: BTreeSet<(Millis, u32)>,
-    /// The number of sets that [`forget_some`](Database::forget_some) still has to read. It reads the sets from the
-    /// last to the first.
+    /// The number of sets that [`forget_some`](Database::forget_some), which reads from the last set to the first,
+    /// still has to read.
     left_to_walk: usize,
     pub pending: PendingTags,
     /// The sets whose visit is postponed, because the sweeper could not check them. The key is the time of the next
@@ -107,7 +108,7 @@ impl Database {
         }
     }
 
-    /// Tracks a set if it is untracked.
+    /// Tracks a set if it is not tracked yet. The sweeper's next visit is due at `due`.
     pub fn track_new(&mut self, key: &[u8], due: Millis) {
         if self.find(key).is_none() {
             self.add(key, due);
@@ -192,8 +193,8 @@ impl Database {
         }
     }
 
-    /// Makes one set due again whose visit was postponed until `passed` or earlier. Returns `false` if there is no such
-    /// set.
+    /// Makes one set due again, if its visit was postponed until `passed` or earlier. Returns `false` if there is no
+    /// such set.
     pub fn resume_one(&mut self, passed: Millis) -> bool {
         let Some(first) = self.postponed.first_entry().filter(|first| first.key().0 <= passed) else { return false };
         let ((_, key), due) = first.remove_entry();

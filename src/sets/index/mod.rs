@@ -28,7 +28,8 @@ use pending::Moved;
 pub use pending::PendingTag;
 use std::collections::BTreeMap;
 
-/// The due time of a set that the sweeper must visit at once. It has always passed, even if the clock has stepped back.
+/// The due time of a set that the sweeper must visit at once. This time has always passed, even if the clock has
+/// stepped back.
 pub const AT_ONCE: Millis = 0;
 
 /// The minimum and maximum delay until the next visit to a set that the sweeper could not check. Such visits are
@@ -94,8 +95,8 @@ pub struct Tracking {
     moving: Vec<Moved>,
     /// The last key that [`next_pending`](Tracking::next_pending) returned.
     last_pending: Option<DbKey>,
-    /// Whether the list of pending tags got a new entry since [`next_pending`](Tracking::next_pending) last began at
-    /// the start of the list.
+    /// Whether the list of pending tags ([`PendingTag`]) got a new entry since [`next_pending`](Tracking::next_pending)
+    /// last began at the start of the list.
     has_new_pending: bool,
 }
 
@@ -132,9 +133,9 @@ impl Tracking {
         self.databases.extend(was_other.map(|database| (one, database)));
     }
 
-    /// Begins to stop tracking the sets for which `is_meant` returns true. Forgets their pending tags at once. Then
-    /// [`forget_some`](Tracking::forget_some) reads all sets step by step, and forgets these sets. An unfinished
-    /// earlier pass over the sets ends.
+    /// Begins to stop tracking the sets for which `is_meant` returns true. Forgets their pending tags ([`PendingTag`])
+    /// at once. Then [`forget_some`](Tracking::forget_some) reads all sets step by step, and forgets these sets. An
+    /// unfinished earlier pass over the sets ends.
     pub fn begin_to_forget(&mut self, is_meant: impl Fn(&[u8]) -> bool) {
         for database in self.databases.values_mut() {
             database.pending.retain(|key| !is_meant(key));
@@ -254,7 +255,7 @@ impl Tracking {
     }
 
     /// Returns what to do with the sweeper's timer after each cron job and after each run of the sweeper. If the next
-    /// work is due within the [`HORIZON`], the timer is armed for this work. If not, the timer is disarmed.
+    /// work is due within the [`HORIZON`], the timer is armed for this work. Otherwise, the timer is disarmed.
     pub fn at_cron(&mut self, now: Millis, need: Need) -> Alarm {
         self.observe(now);
         self.resume();
@@ -271,7 +272,7 @@ impl Tracking {
         self.armed = None;
     }
 
-    /// Notes that the sweeper has stopped. Its next run begins after at least `pause` ms.
+    /// Notes that the sweeper has stopped. The sweeper's next run begins after at least `pause` ms.
     pub fn pause(&mut self, now: Millis, pause: Millis) {
         self.observe(now);
         self.paused_until = self.passed + pause;

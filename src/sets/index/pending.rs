@@ -1,6 +1,6 @@
 //! The keys to which the module must add the tag `zeitset:expiring`, or from which it must remove the tag. The tag is
-//! the member that makes a sorted set an expiring set. Plain commands, the server's own, can remove it from an expiring
-//! set or copy it into an ordinary one. Sets of version 0.3 have no tag yet.
+//! the member that makes a sorted set an expiring set. Plain commands, the server's own, can remove the tag from an
+//! expiring set, or copy the tag into an ordinary set. Sets of version 0.3 have no tag yet.
 //!
 //! Only events tell the module of such a change, so this list must be exact: if a key is renamed or moved, so is its
 //! entry.
@@ -85,8 +85,8 @@ impl Tracking {
         self.databases.get(&database)?.pending.get(key)
     }
 
-    /// Whether the list of pending tags has a new entry that [`next_pending`](Tracking::next_pending) may not have
-    /// returned yet.
+    /// Whether the list of pending tags ([`PendingTag`]) has a new entry that [`next_pending`](Tracking::next_pending)
+    /// may not have returned yet.
     pub fn has_new_pending(&self) -> bool {
         self.has_new_pending
     }

@@ -37,8 +37,8 @@ pub(super) struct Position {
     pub(super) at: usize,
 }
 
-/// A cursor at a row. It refers to the leaf itself, not to the leaf's number. So a move to a neighbour, which is
-/// usually in the same leaf, needs no lookup of the leaf.
+/// A cursor at a row. The cursor refers to the leaf itself, not to the leaf's number. So a move to a neighbour, which
+/// is usually in the same leaf, needs no lookup of the leaf.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cursor<'a> {
     tree: &'a Tree,
@@ -151,9 +151,9 @@ impl Tree {
         if node.is_leaf() { id } else { self.member(Position { node: id, at: 0 }) }
     }
 
-    /// Returns the position at which to insert a row with the values `words`. This can be the end of a leaf. If a row
-    /// already has these values, `before` gets that row's position, in a leaf or an inner node, and returns whether
-    /// that row precedes the new row. O(log n).
+    /// Returns the position at which to insert a row with the values `words`. The position can be the end of a leaf. If
+    /// a row already has these values, `before` gets that row's position, in a leaf or an inner node, and returns
+    /// whether that row precedes the new row. O(log n).
     pub(super) fn seek(&self, words: &[u64], before: impl Fn(Position) -> bool) -> Position {
         let mut node = self.root;
         loop {
