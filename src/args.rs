@@ -128,7 +128,7 @@ impl<'a> Args<'a> {
         time::parse(self.option_value()?.bytes(), Unit::Seconds).ok_or(Error::DurationOrZero)
     }
 
-    /// Parses the value of `AT`.
+    /// Parses a time, the value of `AT`: a Unix time or a date.
     pub fn instant(&mut self) -> Result<Millis, Error> {
         time::instant(self.option_value()?.bytes()).ok_or(Error::Instant)
     }

@@ -70,12 +70,12 @@ errors! {
     Undeclared = c"ERR DECLARE requires a job ID and EVERY",
     ProgressTooLong = c"ERR progress text is too long, must be at most 1024 bytes",
     NotInState = c"ERR no such job in this state and group; continue after another ID or omit AFTER",
-    /// ZQ.PEEK did not find the job after which to continue (AFTER) among the first 500 ready jobs. It searches no
+    /// ZQ.PEEK did not find the job after which to continue (AFTER) among the first 500 ready jobs. ZQ.PEEK searches no
     /// further if priorities, groups or ORDERED determine the serving order.
     PageTooFar = c"ERR job is not among the first 500 ready jobs; use GROUP, or COUNT without AFTER",
     NoLease = c"ERR only claimed jobs have a lease; use WITHLEASE with CLAIMED",
-    /// ZQ.CLEAN found no job to remove among the first 3000 jobs, because all of them are too young or recurring. More
-    /// jobs remain.
+    /// ZQ.CLEAN found no job to remove among the first 3000 jobs, because all of them are too young or recurring.
+    /// ZQ.CLEAN did not check the other jobs.
     CleanUnreached = c"ERR the first 3000 jobs by due time are too young or recurring; use ZQ.CLEAN without OLDER, or ZQ.CANCEL",
     QueueFull = c"QUEUEFULL queue already holds MAXLEN jobs",
     TooManyUpdates = c"ERR queue is too large; a change of this setting can affect at most 100000 jobs or groups",
@@ -92,11 +92,12 @@ errors! {
     BoardFull = c"ERR leaderboard is full",
     /// The caller has no permission for RESTORE. Commands that can store any value in a key require this permission.
     NoRightToRestore = c"NOPERM this command requires permission to call RESTORE with the same key",
-    /// The ACL does not allow the caller ZRL.CHECK with every counted key. ZRL.TOP with RESET requires this permission.
+    /// The caller has no permission for ZRL.CHECK with one of the counted keys of this database. ZRL.TOP with RESET
+    /// requires permission for all of them.
     NoRightToCheck = c"NOPERM RESET requires permission to call ZRL.CHECK with each counted key",
     /// The same text as the server's own OOM error.
     OutOfMemory = c"OOM command not allowed when used memory > 'maxmemory'.",
-    /// A client lost its permission to claim jobs while it was waiting for one.
+    /// A client lost its permission to claim jobs while it was waiting for a job.
     NoPermission = c"NOPERM permission to claim from these keys was revoked",
     InnerCommand = c"ERR server refused ZCOUNT or ZRANGE; nothing was changed",
     /// The command panicked: a defect of the module.

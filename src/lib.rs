@@ -7,9 +7,9 @@
 //! | `server`                              | safe wrappers over the module API, and the only unsafe code      |
 //! | `base`                                | what more than one family needs, without a server                |
 //!
-//! A family uses no other family. Its commands are in `commands`, one per file. Its algorithms are pure functions
-//! without a server, with `now` as a parameter: `sets/index`, `limits/model`, `queues/model`, `queues/waiting/model`,
-//! `boards/model`.
+//! A family uses no other family. A family's commands are in `commands`, one per file. Its algorithms are pure
+//! functions without a server, with `now` as a parameter: `sets/index`, `limits/model`, `queues/model`,
+//! `queues/waiting/model`, `boards/model`.
 //!
 //! Dependencies have one direction: families → args → server → base, error.
 

@@ -158,8 +158,8 @@ pub enum Rows<'a> {
         floats: u64,
         members: Members<'a>,
     },
-    /// The text form of Zeitset 0.3: `member value ...`, repeated. The dimensions of the board determine how many
-    /// values each member has, and of which kinds.
+    /// The text form of Zeitset 0.2 and 0.3: `member value ...`, repeated. The dimensions of the board determine how
+    /// many values each member has, and of which kinds.
     Words(&'a [Str<'a>]),
 }
 

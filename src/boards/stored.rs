@@ -10,8 +10,8 @@ use std::ffi::{CStr, c_int};
 /// longer during a replay, and need larger buffers.
 const REWRITE_ARGUMENTS: usize = 512;
 
-/// The number of nodes and pages that MEMORY USAGE samples. Their sizes differ little, so more samples would not
-/// improve the estimate much.
+/// The number of nodes and pages that MEMORY USAGE samples. The sizes of nodes and pages differ little, so more samples
+/// would not improve the estimate much.
 const MEMORY_SAMPLES: usize = 64;
 
 static HANDLE: Handle<Board> = Handle::new();

@@ -1,8 +1,8 @@
 //! Rate limits in keys. A limit is a plain string with a recognizable format.
 //!
 //! [`Limit`] is an open key with a limit. A command first calls `assess`, which checks whether the units fit and
-//! computes the change. It then calls `commit`, which writes the change and replicates it with the server's own
-//! commands and absolute values. [`crate::limits::model`] has the algorithms.
+//! computes the change. Then the command calls `commit`, which writes the change and replicates it with the server's
+//! own commands and absolute values. [`crate::limits::model`] has the algorithms.
 
 pub mod commands;
 pub mod model;

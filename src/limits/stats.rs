@@ -13,7 +13,7 @@ pub static ALLOWED: AtomicU64 = AtomicU64::new(0);
 pub static FORCED: AtomicU64 = AtomicU64::new(0);
 /// The number of denied checks.
 pub static DENIED: AtomicU64 = AtomicU64::new(0);
-/// The units taken by all checks.
+/// The number of units that all checks have taken.
 pub static UNITS: AtomicU64 = AtomicU64::new(0);
 
 lazy_static! {

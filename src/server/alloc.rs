@@ -1,4 +1,4 @@
-//! Rust's global allocator. It uses the server's allocator, so that the module's memory counts in the server's
+//! Rust's global allocator. The module uses the server's allocator, so that its memory counts in the server's
 //! `used_memory`.
 
 use std::alloc::{GlobalAlloc, Layout};
@@ -10,12 +10,12 @@ use std::ptr::null_mut;
 #[cfg_attr(test, expect(dead_code, reason = "unit tests run without a server"))]
 pub struct ServerAlloc;
 
-/// The alignment that every server's allocator guarantees. This is only the size of a `usize`, because a server built
-/// without `malloc_usable_size` stores each block's size in front of the block.
+/// The alignment that every server's allocator guarantees. The alignment is only the size of a `usize`, because a
+/// server built without `malloc_usable_size` stores each block's size in front of the block.
 pub(super) const GUARANTEED: usize = size_of::<usize>();
 
-/// Returns the distance from the start of a server's block to the aligned block that the module places in it. `start`
-/// is the address of the server's block. The distance is at least [`GUARANTEED`] bytes and at most `align` bytes.
+/// Returns the distance from the start of a block of the server, at the address `start`, to the aligned block that the
+/// module places in it. The distance is at least [`GUARANTEED`] bytes and at most `align` bytes.
 ///
 /// `align` must be above [`GUARANTEED`], and the server's block must be `align` bytes longer than the aligned block.
 /// `start` and the distance are multiples of [`GUARANTEED`], so a `usize` fits in front of the aligned block.

@@ -1,5 +1,5 @@
-//! Calls of the module API, and structures that the server passes. The server fills in a function pointer for each
-//! function when it loads the module.
+//! Calls of the module API, and structures that the server passes. When the server loads the module, it sets a pointer
+//! to each function of the API.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -22,8 +22,8 @@ macro_rules! has_api {
     }};
 }
 
-/// Returns the name of a required API function that the server lacks. Only the newest required function is checked: a
-/// server that has this function has all of them. Redis from 7.0.5 on and every Valkey have it.
+/// Returns the name of a required API function that the server lacks. Only the newest required function is checked,
+/// because a server that has it has all required functions: Redis from 7.0.5 on, and every Valkey.
 pub fn missing() -> Option<&'static str> {
     (!has_api!(RedisModule_GetAbsExpire)).then_some("RedisModule_GetAbsExpire")
 }

@@ -37,8 +37,8 @@
 //!
 //! Cost: without a cluster, only flags are read. In a cluster, or for a waiting client, one dry run takes 1 to 3 µs
 //! (Redis 7.0: 2 to 12 µs), measured with a debug build on a busy machine. To check a set or to serve a client, the
-//! module makes several calls of similar cost anyway. So the module caches no answer, except within such an iteration
-//! of Redis 7.0.
+//! module makes several calls of similar cost anyway. So the module caches no answer, except within one iteration of
+//! Redis 7.0's event loop.
 
 use super::call::Reply;
 use super::context::Context;
@@ -51,11 +51,12 @@ use std::ffi::{CStr, c_int};
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// Redis 7.2, the first version whose `RedisModule_Call` accepts the letter `D`. Valkey also accepts `D`, and
-/// reports version 7.2.4.
+/// Redis 7.2, the first version whose `RedisModule_Call` accepts the letter `D`, for a dry run. Valkey also accepts
+/// `D`, and reports version 7.2.4.
 const DRY_RUN_SINCE: c_int = 0x0007_0200;
 
-/// The context of all dry runs. The first dry run creates it.
+/// The context of all dry runs, which ask whether the server would accept a command. The first dry run creates this
+/// context.
 static DRY_RUN_CONTEXT: AtomicPtr<RedisModuleCtx> = AtomicPtr::new(null_mut());
 
 lazy_static! {
@@ -64,8 +65,8 @@ lazy_static! {
     static ref ACCEPTED: UnderLock<Option<HashMap<Box<[u8]>, bool>>> = UnderLock::new(None);
 }
 
-/// Begins an iteration of the event loop of Redis 7.0. During an iteration, the results of [`Context::may_serve`] do
-/// not change.
+/// Begins an iteration of the event loop of Redis 7.0. During an iteration, [`Context::may_serve`] asks the server at
+/// most once per key.
 pub(super) fn begin_iteration(ctx: &Context) {
     ACCEPTED.with(ctx, |turn| *turn = Some(HashMap::new()));
 }
@@ -81,7 +82,7 @@ impl Context {
         self.is_master() && self.may_act()
     }
 
-    /// Whether this server may now change `key` without a client's command, as the sweeper does.
+    /// Whether this server may now change `key` without a client's command, for example to delete expired members.
     pub fn may_change(&mut self, key: Str<'_>) -> bool {
         self.may_write_by_itself() && (!self.is_in_cluster() || self.would_accept(key, [c"Dv", c"v"]))
     }
@@ -113,7 +114,7 @@ impl Context {
     }
 
     /// Whether the server would accept a write command with this key. `dry` and `plain` are formats of
-    /// `RedisModule_Call`. Redis 7.0 gets `plain`, because it does not know the letter `D`.
+    /// `RedisModule_Call`. Redis 7.0 gets `plain`, because it does not know the letter `D` (dry run).
     fn would_accept(&mut self, key: Str<'_>, [dry, plain]: [&CStr; 2]) -> bool {
         let dry_run_context = self.dry_run_context();
         // SAFETY: the context of dry runs exists until the module is unloaded.

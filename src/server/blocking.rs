@@ -50,8 +50,8 @@ impl<'c> CallingClient<'c> {
         CallingClient(PhantomData)
     }
 
-    /// Returns a [`Blockable`], with which the command can block its client. `None` in a transaction, in a script or in
-    /// another module's call.
+    /// Returns a [`Blockable`], with which the command can block its client. `None` in a transaction, in a script, in
+    /// another module's call, or if the command comes from a master or an AOF file.
     pub fn blockable(self, ctx: &Context) -> Option<Blockable<'c>> {
         ctx.may_block().then_some(Blockable(self))
     }
@@ -96,8 +96,8 @@ fn wakes_by_name() -> bool {
 }
 
 impl Context {
-    /// Whether the current command's client can be blocked. A transaction, a script or another module's call cannot be
-    /// blocked.
+    /// Whether the current command's client can be blocked. The server cannot block a transaction, a script, another
+    /// module's call, or a command from a master or an AOF file.
     fn may_block(&self) -> bool {
         let forbids = raw::REDISMODULE_CTX_FLAGS_DENY_BLOCKING
             | raw::REDISMODULE_CTX_FLAGS_MULTI
@@ -108,7 +108,7 @@ impl Context {
     }
 
     /// Blocks the client until it is woken and can be served, but at most `timeout` ms. 0 means no time-out. `name` is
-    /// the key name given to the server. The command must not reply.
+    /// the name on which the server blocks the client. The command must not reply.
     pub fn block<W: Wait>(&self, _: Blockable<'_>, name: &[u8], timeout: Millis, wait: W) -> Blocked {
         note_irreversible();
         let timeout = c_longlong::try_from(timeout).unwrap_or(c_longlong::MAX / 2);

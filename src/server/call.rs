@@ -84,7 +84,7 @@ impl Reply {
 }
 
 impl Context {
-    /// Runs a command without replicating it. Its keyspace events run listeners of other modules.
+    /// Runs a command without replicating it. The command's keyspace events run listeners of other modules.
     fn call(&mut self, command: &CStr, arguments: &[Str<'_>]) -> Result<Reply, Failed> {
         // SAFETY: the context is valid.
         unsafe { Reply::of(self.as_ptr(), command, c"v", arguments) }.ok_or(Failed)

@@ -27,7 +27,7 @@ pub struct Spec {
 pub enum Keys {
     None,
     First(Access),
-    /// The only key is the first argument. For ZQ.APPLY and ZLB.APPLY, with which a master replicates changes. The
+    /// The only key is the first argument. Used for ZQ.APPLY and ZLB.APPLY, with which a master replicates changes. The
     /// server accepts any number of arguments, so that the module can count and log a command that it cannot read.
     OfEffects(Access),
     /// `numkeys key [key ...]`, from the first argument on.
@@ -123,7 +123,8 @@ impl Arg {
         Arg::new(name, raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_KEY)
     }
 
-    /// An argument of any bytes. Durations and times are strings, too, because they have units.
+    /// An argument of any bytes. Durations and times are strings, too, because a duration can have a unit and a time
+    /// can be a date.
     pub const fn string(name: &'static CStr) -> Arg {
         Arg::new(name, raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_STRING)
     }
@@ -225,8 +226,8 @@ macro_rules! commands {
 }
 pub(crate) use commands;
 
-/// Calls a command's function `run` from its handler. `run` gets the arguments after the command's name. It replies, or
-/// returns an error, which becomes the reply.
+/// Calls a command's function `run` from its handler. `run` gets the arguments after the command's name. `run` replies,
+/// or returns an error, which becomes the reply.
 ///
 /// # Safety
 /// `ctx`, `argv` and `argc` must come from the server's call of the handler.

@@ -3,8 +3,8 @@
 //! Each call of the server into the module creates one [`Context`], which is borrowed and never copied. A command or an
 //! event can run code of other modules, and this code can free any value. Opening an expired key sends an event. So
 //! each function that calls a command, sends an event or opens a key borrows the context mutably. An open key also
-//! borrows its context. So while a key is open, the compiler prevents calls of these functions. `refused.rs` has the
-//! statements that the compiler must refuse.
+//! borrows its context. So while a key is open, the compiler prevents calls of these functions. `refused.rs` tests
+//! this.
 
 use super::native;
 use super::string::{OwnedStr, Str};
@@ -75,7 +75,7 @@ pub fn now() -> Millis {
     u64::try_from(now).unwrap_or(0)
 }
 
-/// Returns the server's monotonic clock in ms, which no correction of the wall clock moves.
+/// Returns the server's monotonic clock in ms. Corrections of the wall clock do not change it.
 pub fn monotonic() -> Millis {
     // SAFETY: takes no arguments.
     unsafe { api!(RedisModule_MonotonicMicroseconds()) / 1000 }
@@ -122,12 +122,12 @@ impl Context {
         self.0.as_ptr()
     }
 
-    /// Returns the server's time. A command reads it once.
+    /// Returns the server's time in Unix ms. Each command calls this function only once.
     pub fn now(&self) -> Millis {
         now()
     }
 
-    /// Returns the server's time in microseconds. A command that needs microseconds calls this instead of
+    /// Returns the server's time in Unix microseconds. A command that needs microseconds calls this instead of
     /// [`now`](Context::now).
     pub fn micros(&self) -> Micros {
         if has_api!(RedisModule_Microseconds) {
@@ -205,8 +205,8 @@ impl Context {
         true
     }
 
-    /// Sends a command to replicas and the AOF, and counts it as a change of the dataset. Any command that is not the
-    /// module's must be in the list of [`native`]. If the server lacks UNLINK, this function sends DEL instead.
+    /// Sends a command to replicas and the AOF, and counts it as a change of the dataset. A command of the server must
+    /// be in the list of [`native`]. If the server lacks UNLINK, this function sends DEL instead.
     pub fn replicate(&self, command: &CStr, arguments: &[Str<'_>]) {
         let is_known = self.try_replicate(command, arguments)
             || command == native::UNLINK && self.try_replicate(native::DEL, arguments);
@@ -282,7 +282,7 @@ impl Context {
     }
 }
 
-/// In debug builds, panics if `is_known` is false: the server does not know `command`, and does not replicate it.
+/// In debug builds, panics if `is_known` is false: the server does not know `command`, and did not replicate it.
 fn check_replicated(command: &CStr, key: Str<'_>, is_known: bool) {
     // tests/server/panics.rs makes a debug build panic here.
     debug_assert!(key.bytes() != b"zeitset:panic:during", "as ordered: %s%n");

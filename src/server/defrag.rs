@@ -1,9 +1,9 @@
 //! Active defragmentation. The server asks each value to move its memory blocks to better addresses.
 //!
-//! The module can move only a `Vec` or a boxed slice. The module passes a block to the server, which may replace it by
-//! another block with the same bytes, as `realloc` does. Moving a block is safe, because each block has one owner, and
-//! no other pointer into the block exists. The maps of the standard library do not give access to their blocks, so the
-//! module does not move them. These maps are small, or have small nodes.
+//! The module can move only the box of a value, a `Vec`, or a boxed slice. The module passes the block to the server,
+//! which may replace it by another block with the same bytes, as `realloc` does. Moving a block is safe, because each
+//! block has one owner, and no other pointer into the block exists. The maps of the standard library do not give access
+//! to their blocks, so the module does not move them. These maps are small, or have small nodes.
 
 use super::alloc::GUARANTEED;
 use crate::base::relocate::{Mover, Relocate};

@@ -32,8 +32,8 @@ pub enum EventKind {
     StoreSortedSet,
     /// Members of a sorted set were removed by name.
     RemoveMembers,
-    /// Members of a sorted set were removed by rank, score or name order. ZPOPMIN and its like send this event after
-    /// the first removal, the other commands after the last one.
+    /// Members of a sorted set were removed by rank, score or name order. Commands that pop members, such as ZPOPMIN,
+    /// send this event after the first removal. The other commands send it after the last removal.
     RemoveRange,
     /// Members were added to a sorted set, or got another score.
     ChangeScores,
@@ -78,13 +78,13 @@ pub enum ServerEvent<'a> {
     BecameReplica,
     /// The replica begins to load a new dataset, and still serves the old one.
     AsyncLoadStarted,
-    /// The replica has stopped loading the new dataset and has dropped it. It still serves the old one.
+    /// The replica has stopped loading the new dataset, has dropped it, and still serves the old one.
     AsyncLoadAborted,
     /// The server has loaded a dataset from a file or a master.
     Loaded,
-    /// A database was emptied, or all databases if the value is `None`. The server also sends this event when a replica
-    /// has loaded a dataset in the background (`repl-diskless-load swapdb`) and replaces the old one. `Loaded` follows
-    /// in that case.
+    /// A database was emptied, or all databases if the value is `None`. This event also means that a replica has loaded
+    /// a dataset in the background (`repl-diskless-load swapdb`) and replaced the old one. `Loaded` follows in that
+    /// case.
     Flushed(Option<i32>),
     Swapped(i32, i32),
     /// The import of these cluster slots has begun, and their keys begin to arrive. This server does not own the slots

@@ -1,8 +1,8 @@
 //! One warning in the log if the server may evict values of the module's own types.
 //!
-//! Under a policy `allkeys-*`, a server that reaches its `maxmemory` evicts whole queues and leaderboards. Nobody notices
-//! that from replies. Reading the policy takes longer than many commands, so the cron reads it, and only after a value
-//! was created.
+//! Under a policy `allkeys-*`, a server that reaches its `maxmemory` evicts whole queues and leaderboards. Replies do
+//! not show that. Reading the policy takes longer than many commands, so only the cron job reads it, and only after a
+//! value was created.
 
 use super::context::Context;
 use super::events::ServerEvent;
@@ -10,7 +10,7 @@ use super::info::with_server_info;
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Whether a value was created since the cron last read the policy.
+/// Whether a value was created since the cron job last read `maxmemory-policy`.
 static CREATED: AtomicBool = AtomicBool::new(false);
 static WARNED: AtomicBool = AtomicBool::new(false);
 
@@ -30,8 +30,8 @@ pub fn on_server(ctx: &mut Context, event: ServerEvent<'_>) {
     }
 }
 
-/// Returns the server's `maxmemory-policy`, as INFO has it. CONFIG GET would fail where `rename-command` has taken CONFIG
-/// away.
+/// Returns the server's `maxmemory-policy`, as INFO has it. CONFIG GET would fail if `rename-command` has removed
+/// CONFIG.
 fn policy(ctx: &Context) -> Option<String> {
     // SAFETY: the name is NUL-terminated, and the data are valid.
     let field = |data| unsafe { api!(RedisModule_ServerInfoGetFieldC(data, c"maxmemory_policy".as_ptr())) };

@@ -91,8 +91,8 @@ pub unsafe fn unload(module: &Module, ctx: *mut RedisModuleCtx) -> c_int {
     raw::REDISMODULE_OK as c_int
 }
 
-/// The name of the probe, which is an empty module. To load the probe, the server loads this library a second time.
-/// [`load`] then registers only this name.
+/// The name of the probe, an empty module with which [`has_unknown_settings`] tests whether the server accepts the
+/// settings. The probe is this library, loaded a second time: [`load`] then registers only this name.
 const PROBE: &CStr = c"zeitset-probe";
 
 /// Whether the server is loading or unloading the module [`PROBE`].

@@ -3,8 +3,8 @@
 //!
 //! A panic after the first change ends the server, as the server's own assertions do. At that moment, a change or a
 //! reply can be incomplete. The server sends replication and replies only after the call, so replicas and the AOF still
-//! have the state before the call. A panic in an `extern "C"` callback that cannot return an error also ends the
-//! server.
+//! have the state before the call. A panic in a data type's callback that cannot return an error, for example when a
+//! value is saved, also ends the server.
 
 use redis_module::raw::RedisModuleCtx;
 use std::ffi::CString;

@@ -1,12 +1,12 @@
 //! Statements that the compiler must refuse, because they would crash the server. This file is not part of the module:
 //! tests/repository/refused.rs compiles it. The name of a function begins with the error that the compiler must report
-//! in this function. A function `allowed` must compile, so that the errors of the others have the right cause.
+//! in this function. A function `allowed` must compile, so that the errors of the other functions have the right cause.
 //!
-//! The compiler checks types first, and reports errors of borrows only if all types are right. So the test compiles the
-//! two modules one after the other.
+//! The compiler checks types first, and reports borrow errors only if all types are right. So the test compiles the two
+//! modules one after the other.
 
-/// A key that is open for reading has no method that changes it. An open key has no method for its TTL: if the key is
-/// missing, such a call would crash Redis 8.6. Only the context of a command can block a client.
+/// A key that is open for reading has no method that changes it. An open key has no method that returns its TTL: if the
+/// key is missing, such a call would crash Redis 8.6. Only the context of a command can block a client.
 #[cfg(refused = "types")]
 mod types {
     use crate::server::blocking::{Blockable, CallingClient, Wait};

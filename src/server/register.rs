@@ -22,8 +22,8 @@ pub fn set_options(ctx: &Context) {
     unsafe { api!(RedisModule_SetModuleOptions(ctx.as_ptr(), options)) };
 }
 
-/// Registers commands. `extra` lists further ACL categories, separated by blanks. [`categories`] derives the others
-/// from the flags. If the server refuses a command, returns the command's name.
+/// Registers commands. `extra` lists further ACL categories, separated by blanks. [`categories`] derives the other
+/// categories from the flags. If the server refuses a command, returns the command's name.
 pub fn register(ctx: &Context, table: &[Command], extra: Option<&'static str>) -> Result<(), &'static CStr> {
     table.iter().try_for_each(|command| register_one(ctx, command, extra).ok_or(command.spec.name))
 }

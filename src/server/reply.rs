@@ -8,7 +8,7 @@ use redis_module::raw::{self, RedisModuleCtx};
 use std::ffi::c_long;
 
 impl Context {
-    /// Runs a function that replies. If it panics, the client gets an error.
+    /// Runs a function that replies. If the function panics, the client gets an error.
     pub(super) fn replying(&mut self, run: impl FnOnce(&mut Context)) {
         if catch_panic(|| run(self)).is_none() {
             self.reply_error(Error::Internal);

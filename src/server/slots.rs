@@ -18,7 +18,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Whether the server is Valkey. Valkey and Redis use different numbers and structures for the migration events.
 static IS_VALKEY: AtomicBool = AtomicBool::new(false);
 
-/// Finds out whether the server is Valkey. The module must call this function first when it is loaded.
+/// Finds out whether the server is Valkey. When the module is loaded, it must call this function before all others of
+/// this file.
 pub fn find_out_product(ctx: &Context) {
     // SAFETY: the name is NUL-terminated, and the data are valid.
     let version = |data| unsafe { api!(RedisModule_ServerInfoGetFieldC(data, c"valkey_version".as_ptr())) };
@@ -30,7 +31,7 @@ fn is_valkey() -> bool {
     IS_VALKEY.load(Ordering::Relaxed)
 }
 
-/// `VALKEYMODULE_OPTIONS_HANDLE_ATOMIC_SLOT_MIGRATION`
+/// The value of `VALKEYMODULE_OPTIONS_HANDLE_ATOMIC_SLOT_MIGRATION`.
 const HANDLED: c_int = 1 << 5;
 
 /// Slots from `start` to `end`, both inclusive. Layout of `ValkeyModuleSlotRange`.
@@ -48,10 +49,10 @@ pub(super) fn event_number() -> u64 {
     if is_valkey() { 19 } else { 18 }
 }
 
-/// Returns `true` if the sub-event begins a slot migration at the target. Returns `false` if the sub-event ends one,
-/// successfully or not.
+/// Returns `true` if the sub-event begins a slot migration at the target. Returns `false` if the sub-event ends the
+/// migration, successfully or not.
 ///
-/// Returns `None` for the sub-events at the source, where the module has nothing to do. The source owns its keys to the
+/// Returns `None` for the sub-events at the source, where the module has nothing to do. The source owns the keys to the
 /// end, and pauses writes before the target takes over the slots. Then the source deletes the keys: Valkey sends events
 /// as DEL does, Redis sends none.
 pub(super) fn is_beginning(detail: u64) -> Option<bool> {

@@ -1,12 +1,13 @@
 //! One-shot timers of the server's event loop.
 //!
 //! The server keeps the timers of all modules in one list, ordered by due time on the wall clock. The server waits only
-//! for the first timer in the list, and measures this wait by the monotonic clock. So a new timer can fire too late
-//! after the wall clock has been set forward. An example:
+//! for the first timer in the list, and measures this wait by the monotonic clock. So after the wall clock has been set
+//! forward, a new timer can fire too late. An example:
 //!
 //! 1. A timer is due at 12:10. At 12:00, the server begins to wait 10 minutes for this timer.
 //! 2. The wall clock is set forward by an hour, to 13:00. The server still waits 10 minutes.
-//! 3. A new timer with a delay of one second is due at 13:00:01. It is second in the list, after the timer of 12:10.
+//! 3. A new timer with a delay of one second is due at 13:00:01. The new timer is second in the list, after the timer
+//!    of 12:10.
 //! 4. After the 10 minutes, the server fires both timers.
 //!
 //! So this module also measures the delay of each of its timers by the monotonic clock. At each cron event of the

@@ -36,8 +36,8 @@ impl Context {
     /// The function calls RESTORE with the caller's rights. The TTL is invalid, so RESTORE stores nothing. But the call
     /// may find a key expired, and send an event. So no key may be open.
     ///
-    /// On Redis 7.2 and later, the function does nothing. There, the two commands have the ACL category `@dangerous`,
-    /// and the server checks it. On Redis 7.0, a module's commands cannot have categories.
+    /// On Redis 7.2 and later, the function does nothing, because the two commands have the ACL category `@dangerous`,
+    /// and the server checks this category. On Redis 7.0, a module's commands cannot have categories.
     pub fn check_right_to_restore(&mut self, key: Str<'_>) -> Result<(), Error> {
         if has_api!(RedisModule_SetCommandACLCategories) || self.is_replayed() {
             return Ok(());

@@ -23,7 +23,7 @@ pub struct SortedSet<'k, M: Mode> {
 }
 
 impl<'k, M: Mode> SortedSet<'k, M> {
-    /// Returns `None` if the key holds another type.
+    /// Wraps an open key. Returns `None` if the key holds a value that is not a sorted set.
     pub fn new(key: Key<'k, M>) -> Option<SortedSet<'k, M>> {
         let key_type = key.key_type();
         matches!(key_type, KeyType::Empty | KeyType::SortedSet)
@@ -80,8 +80,8 @@ impl<'k, M: Mode> SortedSet<'k, M> {
 impl SortedSet<'_, Writing> {
     /// Sets the score of a member. Adds the member if it is missing. O(log N).
     ///
-    /// If the key is new, the server sends the event `new` during this call. If a module deletes the key during this
-    /// event, the server crashes.
+    /// If the key is new, the server sends the event `new` during this call. If another module deletes the key during
+    /// this event, the server crashes.
     pub fn put(&mut self, member: Str<'_>, score: f64) {
         // SAFETY: the handle is open for writing on a sorted set or a missing key. No iterator is open, since one would
         // borrow `self`. Without flags the call cannot leave an empty set.

@@ -1,5 +1,5 @@
-//! Replication and keyspace events of changes of expiring sets. Replicas and the AOF get the server's own commands with
-//! absolute values.
+//! Replicates changes of expiring sets, and collects their keyspace events. Replicas and the AOF get the server's own
+//! commands with absolute values.
 
 use crate::base::time;
 use crate::server::context::{EventClass, PendingEvents};
@@ -9,7 +9,7 @@ use crate::sets::settings;
 use smallvec::SmallVec;
 use std::iter;
 
-/// The name of a member to write. It is an argument of the command, or a string that the module has created.
+/// The name of a member to write: an argument of the command, or a string that the module has created.
 pub enum MemberName<'a> {
     Argument(Str<'a>),
     Ours(OwnedStr),

@@ -18,8 +18,8 @@ const CHUNK: u64 = 64;
 /// If all members of a set have expired, and there are at most this many, the sweeper unlinks the set, and the server's
 /// background thread frees it. The sweeper first drains a larger set to this size, because freeing a million members
 /// would keep the background thread busy for a quarter of a second. Meanwhile, the thread would compete with the server
-/// for the memory allocator and, on few cores, for a core. If `zexp.expired` events are on, the sweeper removes every
-/// member one by one.
+/// for the memory allocator and, on few cores, for a core. If `zeitset.announce-members` is on, the sweeper removes
+/// every member one by one, to publish its name.
 const UNLINKED_AT_ONCE: u64 = 1000;
 
 /// How the module recognized the open key as an expiring set.
@@ -46,7 +46,8 @@ pub struct ExpiringSet<'k, M: Mode> {
 }
 
 impl<'k, M: Mode> ExpiringSet<'k, M> {
-    /// Wraps an open key. A missing key is an empty set. Returns an error if the key holds anything else.
+    /// Wraps an open key. A missing key is an empty set. Returns an error if the key holds anything but an expiring
+    /// set.
     fn of(key: Key<'k, M>, name: Str<'k>) -> Result<ExpiringSet<'k, M>, Error> {
         let mut set = SortedSet::new(key).ok_or(Error::WrongType)?;
         let (ctx, is_new) = (set.key.ctx(), set.is_empty());
@@ -94,8 +95,8 @@ impl<'k, M: Mode> ExpiringSet<'k, M> {
         self.set.range(f64::NEG_INFINITY, f64::INFINITY).skip_first(place).next()
     }
 
-    /// Returns the rank of the first live member in the sorted set, including the tag. `live` is the number of live
-    /// members, which are the last ones.
+    /// Returns the rank of the first live member in the sorted set. This rank counts the tag `zeitset:expiring`. `live`
+    /// is the number of live members, which have the last ranks.
     pub fn first_live_rank(&self, live: u64) -> u64 {
         self.set.len().saturating_sub(live)
     }
@@ -332,7 +333,7 @@ impl<'k> ExpiringSet<'k, Writing> {
     }
 }
 
-/// Updates the tracker after a change of a set: when the sweeper must visit the set, or that the set is gone.
+/// After a change of a set, tells the tracker when the sweeper must visit the set, or that the set is gone.
 fn note_changed(ctx: &Context, name: Str<'_>, put: &[(MemberName<'_>, f64)], sign: Sign, is_empty: bool) {
     let (database, key) = (ctx.database(), name.bytes());
     if is_empty {

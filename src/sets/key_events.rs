@@ -1,12 +1,12 @@
 //! The server's events about sets: created, deleted, moved, or changed by plain commands.
 //!
 //! The module subscribes to these events when the first expiring set exists, or when a ZEXP command names a key. The
-//! scan finds earlier changes.
+//! keyspace scan finds earlier changes.
 //!
 //! The handlers only note what happened, and never write. The server calls the handlers for all keys, including
 //! strings, so most events must cost only one lookup in the tracker.
 //!
-//! Plain commands can move the tag, which makes a sorted set an expiring set:
+//! The tag `zeitset:expiring` makes a sorted set an expiring set. Plain commands, the server's own, can move the tag:
 //!
 //! - A command that removes a range, such as ZPOPMIN, may take the tag along. If the tracker knows the set, the tag is
 //!   added again. ZREM of the tag by name releases the set: it is ordinary from then on.
@@ -14,8 +14,8 @@
 //!
 //! The server allows no write in a handler. So the handler notes the pending tag, and [`resolve_tags`] adds or removes
 //! the tag: from Redis 7.2 on right after the command, transaction or script, on Redis 7.0 within milliseconds. If the
-//! key is renamed or copied before that, the handlers note the tag for the new key. The handlers of a replica note the
-//! same tags, but only commands from the master add or remove them.
+//! key is renamed or copied before that, the handlers note the tag for the new key. On a replica, the handlers also
+//! note tags that were removed or copied, but only commands from the master add or remove the tags.
 
 use super::scan::SetKind;
 use super::sweeper::{resolve_soon, resolve_tags};
@@ -86,8 +86,8 @@ pub fn on_server(ctx: &mut Context, event: ServerEvent<'_>) {
     }
 }
 
-/// Notes that a key's tag `zeitset:expiring` must be added or removed. [`resolve_tags`] does it as soon as the server
-/// allows it.
+/// Notes that a key's tag `zeitset:expiring` must be added or removed. [`resolve_tags`] adds or removes the tag as soon
+/// as the server allows this.
 fn note_pending(ctx: &Context, database: i32, name: Str<'_>, tag: PendingTag) {
     tracker::note_pending(ctx, database, name.bytes(), tag);
     resolve_soon(ctx);
@@ -107,9 +107,11 @@ fn read<'c>(ctx: &'c mut Context, name: Str<'_>) -> Option<SortedSet<'c, Reading
 
 /// Handles a key that has got this name by RENAME or MOVE. Usually, the tracker knows the key by its old name.
 ///
-/// If not, this function reads the key in two cases. During a first scan, the key may be an expiring set that the scan
-/// has not found yet. If a STORE command has copied a tag that is not removed yet, the key may have this tag: a
-/// listener of another module may have moved the key between the two events of RENAME or MOVE.
+/// If not, this function reads the key in two cases:
+///
+/// - During a first scan, the key may be an expiring set that the scan has not found yet.
+/// - If a STORE command has copied a tag that the module has not removed yet, the key may have this tag: a listener of
+///   another module may have moved the key between the two events of RENAME or MOVE.
 fn on_moved(ctx: &mut Context, event: &KeyEvent<'_>) {
     let database = if event.kind == EventKind::MoveTo { database_of(ctx, event.key) } else { ctx.database() };
     let (is_known, has_copied) = tracker::with(ctx, |tracking| {
@@ -132,7 +134,7 @@ fn on_store(ctx: &mut Context, name: Str<'_>) {
     }
 }
 
-/// Handles a plain command's change of members of a set.
+/// Handles a change of a set's members by a plain command.
 fn on_members_changed(ctx: &mut Context, event: &KeyEvent<'_>) {
     let (database, name, tag) = (ctx.database(), event.key, tag::name(ctx));
     let known =
@@ -231,7 +233,8 @@ fn inspect(ctx: &mut Context, name: Str<'_>, is_copied: bool) {
 }
 
 /// Whether COPY or RESTORE has written this key as a copy of a set whose tag must be removed. The event does not name
-/// the source, so this function compares the key with all such sets: the numbers of members and the last members.
+/// the source, so this function compares the key with up to `SOME` of these sets: the numbers of members and the last
+/// members.
 fn is_copy_of_pending(ctx: &mut Context, name: Str<'_>) -> bool {
     /// The maximum number of sets with which the key is compared.
     const SOME: usize = 16;

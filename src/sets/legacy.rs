@@ -2,8 +2,8 @@
 //!
 //! In 0.3, the key of an expiring set had a TTL that ended 47,111 ms after the highest score. The module recognizes a
 //! set of version 0.3 by exactly this TTL. The module adds the tag and removes the TTL when a command writes to the
-//! set, when a plain ZADD changes the set, and when the keyspace scan finds the set. A replica only reads these sets.
-//! Its master converts them.
+//! set, when a plain ZADD changes the set, and when the keyspace scan finds the set. A replica only reads these sets,
+//! and its master converts them.
 
 use crate::base::time::{self, Millis};
 use crate::server::key::Mode;

@@ -5,8 +5,8 @@
 
 use crate::server::setting::{Flag, Number};
 
-/// Whether the sweeper deletes expired members. If not, ZEXP commands still ignore expired members, but the expired
-/// members use memory until the key is deleted.
+/// Whether the sweeper deletes expired members. If the setting is off, ZEXP commands still ignore expired members, but
+/// these members use memory until the key is deleted.
 pub static SWEEP: Flag = Flag::new("sweep", true);
 
 /// The maximum time in µs for which one run of the sweeper (a slice) blocks clients.

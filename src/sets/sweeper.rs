@@ -2,9 +2,10 @@
 //! after plain commands ([`resolve_tags`]).
 //!
 //! [`check_set`] opens a set for writing, deletes expired members, and notes the time of the next check. One run of the
-//! sweeper, a *slice*, checks the due sets, longest overdue first, until its time is up. It reads the clock every few
-//! dozen deletions. If due sets remain, the next slice follows after a pause. A backlog makes slices more frequent but
-//! not longer. Together, the slices use at most the share of one core that the setting `sweep-max-duty` allows.
+//! sweeper, a *slice*, checks the due sets, longest overdue first, until its time is up. The slice reads the clock
+//! every few dozen deletions. If due sets remain, the next slice follows after a pause. A backlog makes slices more
+//! frequent but not longer. Together, the slices use at most the share of one core that the setting `sweep-max-duty`
+//! allows.
 //!
 //! The module changes a key only if [`Context::may_change`] allows it. Keyspace events run code of other modules, which
 //! may change any key. So the module makes and notes all changes before it sends the events. Afterwards, it uses no
@@ -30,8 +31,8 @@ use std::time::{Duration, Instant};
 /// members at once is cheaper than deleting them one by one.
 const REVISIT: Millis = 10;
 
-/// Divides the sweeper's maximum share of one core while a child process saves the dataset. During this time, the
-/// system copies every memory page that the server changes.
+/// Divides the sweeper's maximum share of one core while a child process saves the dataset, because the system then
+/// copies every memory page that the server changes.
 const CHILD_DUTY_DIVISOR: u32 = 4;
 
 lazy_static! {
@@ -92,8 +93,8 @@ pub(super) fn run_slice(ctx: &mut Context) {
     }
 }
 
-/// Adds the tag `zeitset:expiring` again where a plain command has removed it, and removes the tag where a STORE
-/// command has copied it. Takes at most the duration of a slice.
+/// Adds the tag `zeitset:expiring` to sets of version 0.3 and to sets from which a plain command has removed it.
+/// Removes the tag where a STORE command has copied it. Takes at most as long as a run of the sweeper.
 pub(super) fn resolve_tags(ctx: &mut Context) {
     let (started, budget) = (Instant::now(), slice());
     IS_PLANNED.store(true, Ordering::Relaxed);
@@ -106,9 +107,9 @@ pub(super) fn resolve_tags(ctx: &mut Context) {
     IS_PLANNED.store(false, Ordering::Relaxed);
 }
 
-/// Whether [`resolve_tags`] is to run after the current command, or is running. If its own events make another module
-/// remove or copy a tag again, the timer calls [`resolve_tags`] later, because an immediate call might cause an endless
-/// loop.
+/// Whether [`resolve_tags`] is to run after the current command, or is running. If the events that `resolve_tags` sends
+/// make another module remove or copy a tag again, the timer calls [`resolve_tags`] later, because an immediate call
+/// might cause an endless loop.
 static IS_PLANNED: AtomicBool = AtomicBool::new(false);
 
 /// Calls [`resolve_tags`] after the current command, if the server can do so.

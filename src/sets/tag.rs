@@ -1,4 +1,4 @@
-//! The tag: the member `zeitset:expiring` with the score `-inf`. It makes a sorted set an expiring set.
+//! The tag: the member `zeitset:expiring` with the score `-inf`, which makes a sorted set an expiring set.
 
 use crate::server::zset::Element;
 use crate::server::{Context, StaticStr, Str};
@@ -18,7 +18,7 @@ pub fn name(ctx: &Context) -> Str<'static> {
     TAG.get(ctx)
 }
 
-/// Whether this is the tag's name. Commands neither show nor change a member of this name.
+/// Whether this is the tag's name. ZEXP commands neither show nor change a member of this name.
 pub fn is_name(member: Str<'_>) -> bool {
     member.bytes() == NAME
 }

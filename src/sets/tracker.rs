@@ -5,8 +5,8 @@
 //! `Tracking` is only a cache: code that opens a key decides by the tag whether the key is an expiring set.
 //!
 //! While a cluster slot is moved to this server, the slot belongs to another node. So the tracker ignores the keys of
-//! this slot until the move has ended. It also forgets what it knew of the slot before: an ordinary set may have the
-//! name of a tracked set now, and must not get a tag when ZPOPMIN changes it.
+//! this slot until the move has ended. The tracker also forgets what it knew of the slot before, because an ordinary
+//! set may now have the name of a tracked set, and must not get a tag when ZPOPMIN changes it.
 
 use super::scan::Scan;
 use crate::base::alarm::Alarm;
@@ -24,8 +24,8 @@ use redis_module::RedisLockIndicator;
 
 lazy_static! {
     static ref STATE: UnderLock<Tracker> = UnderLock::new(Tracker::default());
-    /// The timer that runs the sweeper. [`start`] sets the function that it calls, because this file must not depend on
-    /// the sweeper's file.
+    /// The timer that runs the sweeper. [`start`] sets the function that the timer calls, because this file must not
+    /// depend on the sweeper's file.
     static ref TIMER: Timer = Timer::without_task();
 }
 
@@ -91,7 +91,7 @@ pub(super) fn is_first_scan(ctx: &Context) -> bool {
     STATE.with(ctx, |tracker| tracker.scan.is_first())
 }
 
-/// Returns the key's pending tag.
+/// Returns what the module must still do with the key's tag `zeitset:expiring`, if anything.
 pub(super) fn pending(ctx: &Context, name: Str<'_>) -> Option<PendingTag> {
     with(ctx, |tracking| if tracking.has_pending() { tracking.pending(ctx.database(), name.bytes()) } else { None })
 }
@@ -122,8 +122,8 @@ pub(super) fn update(ctx: &Context, change: impl FnOnce(&mut Tracking) -> bool) 
     });
 }
 
-/// Notes that a ZEXP command names a key, even a missing one. The first call subscribes to events. It also begins a
-/// first scan, because the module got no events of earlier changes.
+/// Notes that a ZEXP command names a key, even a missing one. The first call subscribes to events, and begins a first
+/// scan, because the module got no events of earlier changes.
 pub(super) fn note_used(ctx: &Context) {
     if events::subscribe(ctx, Classes::SORTED_SETS) {
         begin_scan(ctx);
@@ -191,7 +191,7 @@ pub(super) fn continue_scan(ctx: &Context, is_time_up: impl Fn() -> bool) {
     });
 }
 
-/// Notes that the sweeper has stopped. Its next run follows after at least `pause` ms.
+/// Notes that the sweeper has stopped. The sweeper's next run follows after at least `pause` ms.
 pub(super) fn end_slice(ctx: &Context, pause: Millis) {
     STATE.with(ctx, |tracker| {
         tracker.tracking.pause(context::now(), pause);

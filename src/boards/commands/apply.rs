@@ -2,7 +2,7 @@
 //!
 //! Applies an effect (`boards/effects.rs`): the result of another command, as the master computed it. Replicas and AOF
 //! files get this command instead of the commands that clients sent. Applications do not need this command. The form
-//! that Zeitset 0.3 sent (`boards/words.rs`) is still accepted.
+//! that Zeitset 0.2 and 0.3 sent (`boards/words.rs`) is still accepted.
 //!
 //! A client can also replay an AOF file, so clients may send this command. Like RESTORE, the command bypasses the
 //! checks of other commands, and needs the rights of RESTORE. If the effect does not fit the key's value, the command

@@ -2,9 +2,9 @@
 //!
 //! The result is the same as if a client had set the members of all boards on one board: key by key, and the members of
 //! each key in the order of [`Board::rebuild`]. With SUM, each value is added to the member's current value. With BEST,
-//! a member gets the values only if they are better than its current ones. TIES FIRST and LAST order members with equal
-//! values by the time of their latest change. KEEP is applied at the end, because a member that is bad on one board may
-//! have the best sum.
+//! a member gets the values only if they are better than its current values. TIES FIRST and LAST order members with
+//! equal values by the time of their latest change. KEEP is applied at the end, because a member that is bad on one
+//! board may have the best sum.
 //!
 //! The merge stores one row of values per distinct member, and finds a member's row by a hash of the name. At the end,
 //! it sorts the rows and builds the tree from them. If the boards have M members, N of them distinct, a merge takes
@@ -29,8 +29,8 @@ pub enum Combine {
 
 pub struct Merge {
     combine: Combine,
-    /// The union. Its tree is empty until [`finish`](Merge::finish). Until then, each name is stored with the number of
-    /// its row in `rows` instead of its leaf in the tree.
+    /// The union, whose tree is empty until [`finish`](Merge::finish). Until then, each name is stored with the number
+    /// of its row in `rows` instead of its leaf in the tree.
     union: Board,
     /// A row of numbers for each distinct member: the words of the member's values (see [`super::value`]), the `moment`
     /// of their last change, and the member's ID.

@@ -35,7 +35,7 @@ use crate::base::relocate::{Mover, Relocate, in_steps};
 use names::{Names, PAGE_BYTES};
 use tree::{Position, Tree};
 
-/// The maximum number of members. It keeps IDs and counts within 32 bits.
+/// The maximum number of members, which keeps IDs and counts within 32 bits.
 pub const MAX_MEMBERS: u64 = 1 << 31;
 
 /// Why a board refuses a request. A refused request leaves the board unchanged.
@@ -55,8 +55,8 @@ pub enum BoardError {
     NotFinite,
     /// An INCR would exceed the signed 64-bit range.
     Overflow,
-    /// More than [`MAX_MEMBERS`] members, or a name longer than 2^32 - 16 bytes. For this
-    /// check, SET and INCR treat every given member as a new one.
+    /// More than [`MAX_MEMBERS`] members, or a name longer than 2^32 - 16 bytes. For this check, SET and INCR treat
+    /// every given member as a new one.
     Full,
 }
 

@@ -5,10 +5,10 @@
 //! of 12 bytes takes 16 bytes, including the leaf's number. A lookup reads the name and the leaf's number with one
 //! cache miss.
 //!
-//! The page and the slot form the member's ID: `page << 8 | slot`. A page has at most 256 slots. A page with several
-//! slots takes at most 16 KiB. A page grows as needed. If a name is removed, the last name of the same length takes the
-//! slot and the ID of the removed name. So for each length, all pages but the last are full, and the memory shrinks
-//! with the number of members.
+//! The page and the slot form the member's ID: `page << 8 | slot`. A page grows as needed, to at most 256 slots, and to
+//! at most 16 KiB if it has several slots. If a name is removed, the last name of the same length takes the slot and
+//! the ID of the removed name. So for each length, all pages but the last are full, and the memory shrinks with the
+//! number of members.
 
 use super::slab::Slab;
 use crate::base::chunks::NIL;
@@ -19,7 +19,7 @@ const SLOT_BITS: u32 = 8;
 pub(super) const PAGE_BYTES: u32 = 16 << 10;
 const LEAF: usize = size_of::<u32>();
 
-/// The maximum number of pages of names. Up to this number, every ID is below `NIL`.
+/// The maximum number of pages of names. Up to this number, every ID is below `NIL`, which means no ID.
 const MAX_PAGES: usize = (1 << (32 - SLOT_BITS)) - 1;
 
 /// The maximum length of a name, in bytes.

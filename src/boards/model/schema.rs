@@ -56,7 +56,7 @@ pub struct Dimension {
     pub kind: Kind,
 }
 
-/// The schema of a board. It never changes.
+/// The schema of a board, which never changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schema {
     dimensions: Box<[Dimension]>,
@@ -81,7 +81,7 @@ impl Schema {
         Ok(Schema { dimensions: dimensions.into(), ties, keep })
     }
 
-    /// Returns the 1 to 64 dimensions, the most significant first.
+    /// Returns the dimensions, the most significant first. A schema has 1 to 64 dimensions.
     pub fn dimensions(&self) -> &[Dimension] {
         &self.dimensions
     }

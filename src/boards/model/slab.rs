@@ -17,7 +17,7 @@ impl<T: Default> Slab<T> {
 
     /// Returns the allocated bytes. `owned` returns the bytes that an item owns. If `samples` is 0, calls `owned` for
     /// every item. Otherwise, calls `owned` for about `samples` evenly spread items, and estimates the bytes of the
-    /// others.
+    /// other items.
     pub(super) fn bytes(&self, samples: usize, owned: impl Fn(&T) -> usize) -> usize {
         let slots = self.items.len();
         let step = if samples == 0 { 1 } else { slots.div_ceil(samples).max(1) };

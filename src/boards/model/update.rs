@@ -39,7 +39,7 @@ pub enum Condition {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct SetOptions {
     pub condition: Condition,
-    /// BEST: a member on the board gets only values that are better than its current ones.
+    /// BEST: a member on the board gets only values that are better than its current values.
     pub best: bool,
 }
 

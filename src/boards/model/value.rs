@@ -4,8 +4,8 @@
 //! word, whatever the kinds and directions of the dimensions are. The conversion is exact:
 //!
 //! - INT: the sign bit is flipped, so that the unsigned order of the words is the signed order of the values.
-//! - FLOAT: the sign bit of a positive number is flipped. All bits of a negative number are flipped. This is IEEE 754's
-//!   totalOrder without NaNs.
+//! - FLOAT: the sign bit of a positive number is flipped. All bits of a negative number are flipped. The order of the
+//!   words is then IEEE 754's totalOrder, without NaNs.
 //! - DESC: the word is complemented, because a larger value is better.
 
 use std::fmt;

@@ -99,8 +99,8 @@ impl<'a> Part<'a> {
         Part { key, call, fits: false, verdict, is_taken: false, is_unsettled: false, events }
     }
 
-    /// Opens the key, and checks whether the units fit into the limit. Takes them as `intent` says. Returns whether the
-    /// key was missing.
+    /// Opens the key, and checks whether the units fit into the limit. Takes the units if `intent` is
+    /// [`Intent::Force`], or if they fit and `intent` is [`Intent::Take`]. Returns whether the key was missing.
     fn assess(&mut self, ctx: &mut Context, intent: Intent) -> Result<bool, Error> {
         // Opens the key for writing, because opening a missing key for reading sends an event.
         let mut limit = Limit::open(ctx, self.key)?;
@@ -115,8 +115,8 @@ impl<'a> Part<'a> {
         Ok(is_missing)
     }
 
-    /// Stores the change that even a denied call makes, if any: it shortens the times for which units stay in use if
-    /// the window has become shorter or the clock has stepped back.
+    /// Stores the change that even a denied call makes, if any. If the window has become shorter or the clock has
+    /// stepped back, this change shortens the times for which units stay in use.
     fn settle(&mut self, ctx: &mut Context) -> Result<(), Error> {
         if self.is_unsettled {
             let mut limit = Limit::open(ctx, self.key)?;

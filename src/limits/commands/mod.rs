@@ -20,7 +20,7 @@ use smallvec::SmallVec;
 /// The commands for rate limits. A rate limit is a plain string.
 pub const COMMANDS: &[Command] = commands![check, info, mcheck, peek, refund, throttle, top];
 
-/// The command that the module argument `cell` adds: ZRL.THROTTLE under redis-cell's name.
+/// The command that the module argument `cell` adds: CL.THROTTLE, which is ZRL.THROTTLE under redis-cell's name.
 pub const CELL: &[Command] = commands![cell];
 
 const COST: Arg = Arg::integer(c"units").after(c"COST").optional();
@@ -115,7 +115,7 @@ fn of_key<T: Copy>(values: &[T], key: usize) -> Option<T> {
 }
 
 /// Parses the arguments of CHECK and PEEK. Returns the key, the call, and the intent. With FORCE, the intent is
-/// [`Intent::Force`]. Otherwise, it is [`Intent::Take`].
+/// [`Intent::Force`]. Otherwise, the intent is [`Intent::Take`].
 pub fn parse<'a>(ctx: &Context, arguments: &'a [Str<'a>]) -> Result<(Str<'a>, Call, Intent), Error> {
     let now = ctx.now();
     let mut args = Args::new(arguments);

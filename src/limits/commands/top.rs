@@ -1,11 +1,12 @@
 //! `ZRL.TOP [COUNT n] [RESET]`
 //!
-//! Returns the keys of this database with the most denials since the server started or since RESET. Only keys that the
-//! caller may read are returned. Each element of the reply is `[key, denied, since_ms, error]`. The true number of
-//! denials is between `denied - error` and `denied`.
+//! Returns the keys of this database with the most denials since the server started or since the last RESET. Only keys
+//! that the caller may read are returned. Each element of the reply is `[key, denied, since_ms, error]`. The true
+//! number of denials is between `denied - error` and `denied`.
 //!
-//! The command has the flag `readonly`, because RESET changes no key. A replica resets its own counters. RESET also
-//! clears denials that other clients caused, so the caller needs the right to call ZRL.CHECK with each of the keys.
+//! The command has the flag `readonly`, because RESET changes no key. A replica resets its own counters. RESET clears
+//! the counts of all databases and all users, so the caller needs the right to call ZRL.CHECK with every counted key of
+//! this database.
 
 use super::check;
 use crate::args::{Args, flag, once};

@@ -13,7 +13,7 @@ const TAG: &str = "fixed:";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Count {
     pub end: Millis,
-    /// 1 to [`MAX_UNITS`].
+    /// The number of units in use: 1 to [`MAX_UNITS`].
     pub units: u64,
 }
 
@@ -103,8 +103,8 @@ impl Check for FixedCheck {
         self.live.filter(|live| live.end > self.end).map(|live| Count { end: self.end, ..live }.update())
     }
 
-    /// Adds the call's units to the stored units. All of them become available again at the end of the call's window,
-    /// even if the stored units are from a call with a shorter window.
+    /// Adds the call's units to the stored units. All these units become available again at the end of the call's
+    /// window, even if the stored units are from a call with a shorter window.
     fn take(&self) -> (Update, i64, Millis) {
         let units = self.live.map_or(0, |live| live.units).saturating_add(self.call.cost).min(MAX_UNITS);
         let count = Count { end: self.end, units };

@@ -17,7 +17,7 @@ use crate::base::time::{self, Millis};
 
 const TAG: &str = "leaky:";
 
-/// The level of a bucket.
+/// The stored state of a LEAKY limit: the level of its bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Level {
     /// The bucket is empty at `at + part / limit` ms. `part` is below `limit`.
@@ -87,7 +87,7 @@ impl Level {
         Level { at, part, limit, window, written_at: now }
     }
 
-    /// Converts the bucket's level to units, rounded up.
+    /// Converts a level in parts of a unit to units, rounded up. One unit has `window` parts.
     fn units(parts: u128, window: Millis) -> u64 {
         div_ceil(parts, window)
     }
@@ -135,7 +135,7 @@ pub(super) struct LeakyCheck {
     /// The level that the call finds ([`Level::seen_at`]). The bucket drains at the stored rate, which only a call that
     /// takes units changes.
     level: Level,
-    /// The same level, in parts of a unit. A unit has `level.window` parts.
+    /// The level that the call finds, in parts of a unit. A unit has `level.window` parts.
     parts: u128,
     /// Whether the clock has stepped back since the level was written.
     is_clock_back: bool,

@@ -2,9 +2,9 @@
 //!
 //! The algorithms differ only in *when a unit becomes available again*. Each algorithm stores its state in a string.
 //! SLIDING stores a ring of times ([`sliding`], [`ring`]), FIXED a count ([`fixed`]), and LEAKY a time ([`leaky`]).
-//! [`assess`] checks a call against a stored limit and returns the change to make. The caller makes the change. So a
-//! command with several limits can check all of them before it takes units from any. [`throttle`] has redis-cell's
-//! arithmetic, for ZRL.THROTTLE.
+//! [`assess`] checks a call against a stored limit, and returns the change for the caller to make. So a command with
+//! several limits can check all of them before it takes units from any. [`throttle`] has redis-cell's arithmetic, for
+//! ZRL.THROTTLE.
 
 pub mod fixed;
 pub mod leaky;
@@ -74,7 +74,8 @@ pub struct Verdict {
     /// Whether this limit allows the call: its units fit, or the intent is [`Intent::Force`].
     pub allowed: bool,
     pub limit: u64,
-    /// The number of free units. If it is negative, the limit is in debt: more units are in use than the limit allows.
+    /// The number of free units. A negative number means that the limit is in debt: more units are in use than the
+    /// limit allows.
     pub remaining: i64,
     /// The minimum wait after which the same call succeeds, if no other call takes units. 0 if the call is allowed.
     /// `None` if the call asks for more than the limit.
@@ -111,7 +112,8 @@ fn remaining(limit: u64, units: u64) -> i64 {
 pub struct LimitUsage {
     /// The number of units in use. `None` for THROTTLE, because the number depends on the policy, which is not stored.
     pub units: Option<u64>,
-    /// The number of distinct times at which units become available again.
+    /// For SLIDING, the number of distinct times at which units become available again. For other algorithms, 1, or 0
+    /// if no unit is in use.
     pub slots: u64,
     /// The time at which the next unit becomes available again.
     pub next_available: Option<Millis>,
@@ -158,7 +160,7 @@ pub struct Patch {
     pub bytes: SmallBytes,
 }
 
-/// The time for which a key exists. It ends at `until` or at most `linger` ms later.
+/// The time for which a key exists. This time ends at `until`, or at most `linger` ms later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lifetime {
     until: Millis,
@@ -194,8 +196,8 @@ pub enum StoredLimit<'a> {
 }
 
 impl<'a> StoredLimit<'a> {
-    /// Parses the string of a key. Its first byte identifies the algorithm. The string of ZRL.THROTTLE is a decimal
-    /// number, so its first byte is a digit.
+    /// Parses the string of a key. The string's first byte identifies the algorithm. The string of ZRL.THROTTLE is a
+    /// decimal number, so it begins with a digit.
     pub fn parse(text: &'a [u8]) -> Result<StoredLimit<'a>, NotThisFormat> {
         match text.first() {
             Some(b's') => Ring::parse(text).map(StoredLimit::Sliding),
@@ -258,7 +260,7 @@ pub fn assess(call: Call, intent: Intent, stored: Option<&[u8]>) -> Result<Asses
 trait Check {
     fn call(&self) -> &Call;
 
-    /// Returns the number of free units. If it is negative, the limit is in debt.
+    /// Returns the number of free units. A negative number means that the limit is in debt.
     fn remaining(&self) -> i64;
 
     /// Returns the minimum wait until the call's units fit. Called only if the units do not fit now, but the cost is at
@@ -274,7 +276,8 @@ trait Check {
     fn settle(&self) -> Option<Update>;
 
     /// Whether the stored limit shows that the clock has stepped back. If so, a peek returns the waits after
-    /// [`settle`](Check::settle), because those before would include the size of the step, for example a day.
+    /// [`settle`](Check::settle), because the waits before settling would include the size of the step, for example a
+    /// day.
     fn is_clock_back(&self) -> bool {
         false
     }

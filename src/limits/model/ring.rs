@@ -10,8 +10,8 @@
 //! its own units do not count. The oldest slot only provides the total for the next slot. As soon as the units of the
 //! second oldest slot are available again, a new slot may replace the oldest one.
 //!
-//! Slots that were never written have the time 0. They are at the end of the string, and are treated as the oldest
-//! slots.
+//! Slots that were never written have the time 0. These slots are at the end of the string, and are treated as the
+//! oldest slots.
 
 use super::{NotThisFormat, Patch, SmallBytes};
 use crate::base::time::{self, Millis};
@@ -99,8 +99,8 @@ impl<'a> Ring<'a> {
         self.slot(self.len() - 1)
     }
 
-    /// Returns the first slot from `from` on for which `is_before` is false, or [`len`](Ring::len). O(log N), and
-    /// faster near `from`.
+    /// Returns the index of the first slot from `from` on for which `is_before` is false, or [`len`](Ring::len).
+    /// O(log N), and faster near `from`.
     pub fn find(&self, from: usize, is_before: impl Fn(RingSlot) -> bool) -> usize {
         partition_near(from, from..self.len(), |age| is_before(self.slot(age)))
     }
@@ -122,15 +122,15 @@ impl<'a> Ring<'a> {
         Patch { at: TAG.len() + self.place(age) * SLOT, bytes: SmallBytes::from_slice(&slot.bytes()) }
     }
 
-    /// Whether the clock has stepped back since the ring was last written. When a ring is written, the time of its
-    /// oldest written slot has already passed. So if this time is in the future now, the clock has stepped back.
+    /// Whether the clock has stepped back since the ring was last written. At that time, the time of the oldest written
+    /// slot had already passed. So if this time is in the future now, the clock has stepped back.
     pub fn is_after(&self, now: Millis) -> bool {
         self.slot(self.find(0, |slot| slot.at == 0)).at > now
     }
 
-    /// Returns patches that subtract `units` from the totals of slot `from` and all later slots. If `from` then has no
-    /// units, the patches remove this slot: all later slots move up, and a new oldest slot takes the place of the
-    /// newest.
+    /// Returns patches that subtract `units` from the totals of slot `from` and all later slots. If slot `from` then
+    /// has no units, the patches remove this slot: all later slots move up, and a new oldest slot takes the place of
+    /// the newest.
     pub fn lower(&self, from: usize, units: u64) -> SmallVec<[Patch; 1]> {
         let is_removed = self.slot(from).taken.wrapping_sub(units) == self.slot(from - 1).taken;
         let lowered = |age: usize| {
@@ -231,7 +231,7 @@ pub struct RingUsage {
     pub first: usize,
     /// [`RingSlot::taken`] of the slot before `first`.
     pub before: u64,
-    /// The number of units in use. It is at most [`time::MAX`], as all stored numbers are.
+    /// The number of units in use, at most [`time::MAX`].
     pub units: u64,
 }
 

@@ -1,9 +1,10 @@
 //! The most denied keys: a sketch of bounded size ("Space-Saving": Metwally, Agrawal, El Abbadi, 2005).
 //!
-//! The sketch has [`CAPACITY`] counters. A denied key without a counter takes over the counter with the lowest count,
-//! and continues from that count. So after `n` denials, each count is at least the key's number of denials, and exceeds
-//! this number by at most `n / CAPACITY`. A key with more than `n / CAPACITY` denials has a counter. Counting a denial
-//! takes one lookup by hash. In a full sketch, the search for the lowest count takes O(1) on average.
+//! The sketch has [`CAPACITY`] counters. When all of them are in use, a denied key without a counter takes over the
+//! counter with the lowest count, and continues from that count. So after `n` denials, each count is at least the key's
+//! number of denials, and exceeds this number by at most `n / CAPACITY`. A key with more than `n / CAPACITY` denials
+//! has a counter. Counting a denial takes one lookup by hash. In a full sketch, the search for the lowest count takes
+//! O(1) on average.
 
 use crate::base::time::Millis;
 use hashbrown::{DefaultHashBuilder, HashTable};
@@ -11,7 +12,8 @@ use std::hash::BuildHasher;
 
 pub const CAPACITY: usize = 256;
 
-/// Keys with longer names are not counted, so that the sketch's size is bounded.
+/// The maximum length of a key's name in bytes. Keys with longer names are not counted, so that the sketch's size is
+/// bounded.
 pub const MAX_NAME: usize = 1024;
 
 /// The counter of a key. The key's number of denials is at most `count`, and at least `count - error`.

@@ -18,7 +18,7 @@ pub(super) fn number_text(numbers: &[(&str, u64)]) -> SmallBytes {
     SmallBytes::from_slice(&text[..len])
 }
 
-/// A parser for the text that [`number_text`] returns. It reads from left to right.
+/// A parser that reads the text of [`number_text`] from left to right.
 pub(super) struct NumberReader<'a>(pub &'a [u8]);
 
 impl NumberReader<'_> {

@@ -24,7 +24,7 @@ const MAX_REPEATED: u64 = 1 << 20;
 const WALK: u64 = 12;
 
 lazy_static! {
-    /// The random number generator for all calls. It is kept, because a new seed takes as long as several random
+    /// The random number generator for all calls. A new generator for each call would take as long as several random
     /// numbers.
     static ref RANDOM: UnderLock<Random> = UnderLock::new(Random::new());
 }
@@ -80,9 +80,9 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
 
 /// Replies with one random member, or null if none is live.
 ///
-/// Draws from all members, because most sets have no expired ones. If the drawn member has expired, draws again, from
-/// the live members. So every live member is equally likely. The live members are counted only if the drawn member has
-/// expired, or if its rank is too high for a cheap lookup (above [`WALK`]).
+/// Draws from all members, because most sets have no expired members. If the drawn member has expired, draws again,
+/// from the live members. So every live member is equally likely. The live members are counted only if the drawn member
+/// has expired, or if its rank is too high for a cheap lookup (above [`WALK`]).
 fn reply_one(ctx: &mut Context, key: Str<'_>, now: Millis) -> Result<(), Error> {
     let mut set = ExpiringSet::<Reading>::expiring(ctx, key)?;
     let all = set.len();

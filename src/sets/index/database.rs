@@ -20,9 +20,9 @@ use std::rc::Rc;
 /// The number of sets in a block.
 const BLOCK: u32 = 32;
 
-/// The number of blocks that [`Database::overdue`] reads at most to count the due sets. If more blocks have due sets,
-/// it also reads a sample of all blocks, of at most the same size, and estimates the number of due sets from it. Both
-/// steps together take some tens of µs.
+/// The maximum number of blocks in which [`Database::overdue`] counts the due sets one by one. If more blocks have due
+/// sets, `overdue` also reads a sample of all blocks, of at most the same size, and estimates the number of due sets
+/// from this sample. Both steps together take some tens of µs.
 const SAMPLE: usize = 256;
 
 #[derive(Clone, Copy)]
@@ -37,7 +37,7 @@ struct Block {
     sets: Vec<TrackedSet>,
     /// The names, in the order of the sets.
     names: Vec<u8>,
-    /// The earliest due time of the sets.
+    /// The earliest time at which the sweeper must visit a set of this block.
     first: Millis,
 }
 
@@ -76,15 +76,16 @@ pub struct Database {
     blocks: Chunks<Block>,
     index: Index,
     hasher: DefaultHashBuilder,
-    /// Each block's earliest due time, and the block's number. Blocks that are never due are left out.
+    /// For each block, the earliest due time of its sets, and the block's number. Blocks that are never due are left
+    /// out.
     order: BTreeSet<(Millis, u32)>,
-    /// The number of sets that [`forget_some`](Database::forget_some) still has to read. It reads the sets from the
-    /// last to the first.
+    /// The number of sets that [`forget_some`](Database::forget_some), which reads from the last set to the first,
+    /// still has to read.
     left_to_walk: usize,
     pub pending: PendingTags,
     /// The sets whose visit is postponed, because the sweeper could not check them. The key is the time of the next
-    /// visit and the set's name. The value is the original due time. The time of the next visit is not a wall clock
-    /// time: it is compared with [`Tracking::passed`](super::Tracking::passed).
+    /// visit and the set's name. The value is the original due time. The time of the next visit is measured in
+    /// [`Tracking::passed`](super::Tracking::passed), which ignores steps of the wall clock.
     pub postponed: BTreeMap<(Millis, Rc<[u8]>), Millis>,
 }
 
@@ -107,7 +108,7 @@ impl Database {
         }
     }
 
-    /// Tracks a set if it is untracked.
+    /// Tracks a set if it is not tracked yet. The sweeper's next visit is due at `due`.
     pub fn track_new(&mut self, key: &[u8], due: Millis) {
         if self.find(key).is_none() {
             self.add(key, due);
@@ -156,8 +157,8 @@ impl Database {
         self.order.first().map(|&(due, _)| due)
     }
 
-    /// Returns an estimate of the earliest due time after `moment`, which may be too late. It leaves out every block
-    /// that has a set with a due time up to `moment`.
+    /// Returns an estimate of the earliest due time after `moment`. The estimate may be too late, because it leaves out
+    /// every block that has a set with a due time up to `moment`.
     pub fn next_due_after(&self, moment: Millis) -> Option<Millis> {
         self.order.range((moment + 1, 0)..).next().map(|&(due, _)| due)
     }
@@ -171,7 +172,7 @@ impl Database {
     }
 
     /// Returns the number of sets that are due at `now`. The number is exact if the due sets are in at most [`SAMPLE`]
-    /// blocks. Otherwise it is estimated from [`SAMPLE`] blocks. O(1).
+    /// blocks. Otherwise it is estimated from a sample of at most [`SAMPLE`] blocks. O(1).
     pub fn overdue(&self, now: Millis) -> usize {
         let due_in = |block: u32| self.blocks[block].sets.iter().filter(|set| set.due <= now).count();
         let mut blocks = self.order.range(..=(now, u32::MAX)).map(|&(_, block)| due_in(block));
@@ -192,8 +193,8 @@ impl Database {
         }
     }
 
-    /// Makes one set due again whose visit was postponed until `passed` or earlier. Returns `false` if there is no such
-    /// set.
+    /// Makes one set due again, if its visit was postponed until `passed` or earlier. Returns `false` if there is no
+    /// such set.
     pub fn resume_one(&mut self, passed: Millis) -> bool {
         let Some(first) = self.postponed.first_entry().filter(|first| first.key().0 <= passed) else { return false };
         let ((_, key), due) = first.remove_entry();

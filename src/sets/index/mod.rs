@@ -1,5 +1,5 @@
-//! Decides when the sweeper must visit each expiring set, and when its timer must fire. The model uses no server and no
-//! clock.
+//! Decides when the sweeper, which deletes expired members, must visit each expiring set, and when the sweeper's timer
+//! must fire. This model uses no server and no clock.
 //!
 //! [`Tracking`] is a cache: every visit reads the tag `zeitset:expiring` and the members from the set itself. So a
 //! wrong time does no harm. If the recorded time is too early, the visit finds nothing to do. If the key is gone,
@@ -9,7 +9,7 @@
 //! [`Tracking`] also lists the keys whose tag has to be added or removed ([`PendingTag`]). This list is no cache.
 //!
 //! The timer is armed only for times within [`HORIZON`], so delays stay far below the integer limits of event loops.
-//! Later times are left to the cron job ([`Tracking::at_cron`]), which runs at least once a second. The cron job
+//! Later times are left to the cron job ([`Tracking::at_cron`]), which runs at least once a second. So the module
 //! notices a step of the wall clock within a second or two, and an idle server has no armed timer.
 
 mod database;
@@ -28,7 +28,8 @@ use pending::Moved;
 pub use pending::PendingTag;
 use std::collections::BTreeMap;
 
-/// The due time of a set that the sweeper must visit at once. It has always passed, even if the clock has stepped back.
+/// The due time of a set that the sweeper must visit at once. This time has always passed, even if the clock has
+/// stepped back.
 pub const AT_ONCE: Millis = 0;
 
 /// The minimum and maximum delay until the next visit to a set that the sweeper could not check. Such visits are
@@ -78,7 +79,7 @@ pub struct Tracking {
     dropped: Vec<Database>,
     /// The number of expired members that the sweeper's last visit left in the set.
     left: u64,
-    /// The latest time for which a new visit to a set that could not be checked is planned. Measured in
+    /// The latest planned time of a new visit to a set that the sweeper could not check. Measured in
     /// [`Tracking::passed`].
     retry: Millis,
     /// The wall clock at the last reading.
@@ -89,13 +90,13 @@ pub struct Tracking {
     paused_until: Millis,
     /// The wall clock time at which the armed timer fires.
     armed: Option<Millis>,
-    /// The keys that are being renamed or moved: the event about the old name has come, the one about the new name has
-    /// not.
+    /// The keys that are being renamed or moved: the event about the old name has come, the event about the new name
+    /// has not.
     moving: Vec<Moved>,
     /// The last key that [`next_pending`](Tracking::next_pending) returned.
     last_pending: Option<DbKey>,
-    /// Whether the list of pending tags got a new entry since [`next_pending`](Tracking::next_pending) last began at
-    /// the start of the list.
+    /// Whether the list of pending tags ([`PendingTag`]) got a new entry since [`next_pending`](Tracking::next_pending)
+    /// last began at the start of the list.
     has_new_pending: bool,
 }
 
@@ -132,9 +133,9 @@ impl Tracking {
         self.databases.extend(was_other.map(|database| (one, database)));
     }
 
-    /// Begins to stop tracking the sets for which `is_meant` returns true. Forgets their pending tags at once. Then
-    /// [`forget_some`](Tracking::forget_some) reads all sets step by step, and forgets these sets. If an earlier pass
-    /// over the sets is unfinished, it ends.
+    /// Begins to stop tracking the sets for which `is_meant` returns true. Forgets their pending tags ([`PendingTag`])
+    /// at once. Then [`forget_some`](Tracking::forget_some) reads all sets step by step, and forgets these sets. An
+    /// unfinished earlier pass over the sets ends.
     pub fn begin_to_forget(&mut self, is_meant: impl Fn(&[u8]) -> bool) {
         for database in self.databases.values_mut() {
             database.pending.retain(|key| !is_meant(key));
@@ -146,8 +147,8 @@ impl Tracking {
         self.databases.values().any(Database::is_walking)
     }
 
-    /// Continues what [`begin_to_forget`](Tracking::begin_to_forget) has begun: reads the next few hundred sets, and
-    /// stops tracking those for which `is_meant` returns true.
+    /// Reads the next few hundred sets after [`begin_to_forget`](Tracking::begin_to_forget), and stops tracking those
+    /// for which `is_meant` returns true.
     pub fn forget_some(&mut self, is_meant: impl Fn(&[u8]) -> bool) {
         if let Some(database) = self.databases.values_mut().find(|database| database.is_walking()) {
             database.forget_some(is_meant);
@@ -238,8 +239,8 @@ impl Tracking {
 
 /// The timer.
 impl Tracking {
-    /// Returns what to do with the sweeper's timer after a command or an event. Usually, the timer stays as it is. It
-    /// is armed for the visit to the next due set if all of these are true:
+    /// Returns what to do with the sweeper's timer after a command or an event. Usually, the timer stays as it is. The
+    /// timer is armed for the visit to the next due set if all of these conditions are true:
     ///
     /// - The visit is due within the [`HORIZON`].
     /// - The timer is not armed, or would fire later than the visit is due.
@@ -254,7 +255,7 @@ impl Tracking {
     }
 
     /// Returns what to do with the sweeper's timer after each cron job and after each run of the sweeper. If the next
-    /// work is due within the [`HORIZON`], the timer is armed for this work. If not, the timer is disarmed.
+    /// work is due within the [`HORIZON`], the timer is armed for this work. Otherwise, the timer is disarmed.
     pub fn at_cron(&mut self, now: Millis, need: Need) -> Alarm {
         self.observe(now);
         self.resume();
@@ -271,7 +272,7 @@ impl Tracking {
         self.armed = None;
     }
 
-    /// Notes that the sweeper has stopped. Its next run begins after at least `pause` ms.
+    /// Notes that the sweeper has stopped. The sweeper's next run begins after at least `pause` ms.
     pub fn pause(&mut self, now: Millis, pause: Millis) {
         self.observe(now);
         self.paused_until = self.passed + pause;
@@ -294,8 +295,8 @@ impl Tracking {
         self.delay(now, due)
     }
 
-    /// Returns the delay until `due` or until the end of the sweeper's pause, whichever is later. `None` if it exceeds
-    /// the [`HORIZON`].
+    /// Returns the delay until `due` or until the end of the sweeper's pause, whichever is later. `None` if the delay
+    /// exceeds the [`HORIZON`].
     fn delay(&self, now: Millis, due: Millis) -> Option<Millis> {
         let pause = self.paused_until.saturating_sub(self.passed);
         let delay = due.saturating_sub(now).max(pause).max(1);

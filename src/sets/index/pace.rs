@@ -9,7 +9,7 @@ const CREDIT: i64 = 1000;
 
 /// Computes how long the sweeper pauses after each run (slice). A slice takes only half a ms, but the server's timers
 /// have a resolution of 1 ms and fire up to about 1 ms late. So if earlier pauses were too long, the next pause is
-/// shorter. If they were too short, the next pause is longer.
+/// shorter, and if earlier pauses were too short, the next pause is longer.
 #[derive(Debug, Default)]
 pub struct Pace {
     /// The sum of the planned pauses minus the sum of the actual pauses, in µs. At least -`CREDIT`.
@@ -31,7 +31,7 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// Simulates a sweeper each of whose slices takes `busy` µs. Returns the percentage of the time that the slices
+    /// Simulates a sweeper whose runs (slices) take `busy` µs each. Returns the percentage of the time that the slices
     /// take. After slice `n`, the timer fires `late(n)` µs late.
     fn share(busy: u64, duty: u32, late: impl Fn(u64) -> u64) -> f64 {
         let (mut pace, mut paused, mut works, mut pauses) = (Pace::default(), u64::MAX, 0, 0);

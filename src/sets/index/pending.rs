@@ -1,6 +1,6 @@
 //! The keys to which the module must add the tag `zeitset:expiring`, or from which it must remove the tag. The tag is
-//! the member that makes a sorted set an expiring set. Plain commands, the server's own, can remove it from an expiring
-//! set or copy it into an ordinary one. Sets of version 0.3 have no tag yet.
+//! the member that makes a sorted set an expiring set. Plain commands, the server's own, can remove the tag from an
+//! expiring set, or copy the tag into an ordinary set. Sets of version 0.3 have no tag yet.
 //!
 //! Only events tell the module of such a change, so this list must be exact: if a key is renamed or moved, so is its
 //! entry.
@@ -17,7 +17,7 @@ pub enum PendingTag {
     /// A command removed the tag of an expiring set together with other members. The tag must be added again.
     Taken,
     /// A command may still remove the tag after its event: ZPOPMIN sends its event before it removes the last members.
-    /// If the tag is missing then, it must be added again.
+    /// If the command has removed the tag, the tag must be added again.
     Suspected,
     /// A STORE command copied the tag into an ordinary set. The tag must be removed.
     Copied,
@@ -57,7 +57,7 @@ impl PendingTags {
         self.copied.retain(|key| is_kept(key));
     }
 
-    /// Frees a little memory: removes one entry of each collection. Returns whether there was any.
+    /// Frees a little memory: removes one entry of each collection. Returns whether there was any entry.
     pub fn pop_first(&mut self) -> bool {
         self.tags.pop_first().is_some() | self.copied.pop_first().is_some()
     }
@@ -85,8 +85,8 @@ impl Tracking {
         self.databases.get(&database)?.pending.get(key)
     }
 
-    /// Whether the list of pending tags has a new entry that [`next_pending`](Tracking::next_pending) may not have
-    /// returned yet.
+    /// Whether the list of pending tags ([`PendingTag`]) has a new entry that [`next_pending`](Tracking::next_pending)
+    /// may not have returned yet.
     pub fn has_new_pending(&self) -> bool {
         self.has_new_pending
     }
@@ -103,7 +103,8 @@ impl Tracking {
     }
 
     /// Notes that the module has added the tag to a set. The sweeper must visit the set at once, because plain commands
-    /// may have changed its members since the last visit. Returns true, because the time of the next visit is earlier.
+    /// may have changed the set's members since the last visit. Returns true: the next visit is due earlier than
+    /// before.
     pub fn tagged(&mut self, database: i32, key: &[u8]) -> bool {
         self.forget_pending(database, key);
         self.database(database).track(key, AT_ONCE);
@@ -141,8 +142,8 @@ impl Tracking {
         self.moving.iter().any(|moved| moved.pending == Some(PendingTag::Copied)) || !self.copied(1).is_empty()
     }
 
-    /// Notes that a key is being renamed or moved, and that this was its old name. [`end_move`](Tracking::end_move)
-    /// gets the new name.
+    /// Notes that the key with the old name `key` is being renamed or moved. [`end_move`](Tracking::end_move) gets the
+    /// new name.
     ///
     /// Between the two events of a move, a listener of another module may move other keys. These moves end first, so
     /// `moving` is a stack.

@@ -3,9 +3,9 @@
 //! A *full* node is split in half. But if the new row is the last of the tree, the old node stays full and the new row
 //! gets a node of its own. So a board that is filled in order has full leaves.
 //!
-//! A node that is less than a third full is merged with a sibling if the rows of both fill at most three quarters of a
-//! node. An empty node is removed. So the height stays O(log n). After a split or a merge, a node is far from the next
-//! split or merge, so both are rare.
+//! A node that is less than a third full is merged with a sibling if the rows of both nodes fill at most three quarters
+//! of a node. An empty node is removed. So the height stays O(log n). After a split or a merge, a node is far from the
+//! next split or merge, so both are rare.
 //!
 //! Bulk loading fills the leaves first, then each level above them. O(n).
 
@@ -177,8 +177,8 @@ impl Tree {
         }
     }
 
-    /// If the node is a leaf, stores `node_id` as the leaf of each of its members. Otherwise, stores it as the parent
-    /// of each of the node's children. Skips the rows before index `from`.
+    /// If the node is a leaf, stores `node_id` as the leaf of each of its members. Otherwise, stores `node_id` as the
+    /// parent of each of the node's children. Skips the rows before index `from`.
     fn adopt(&mut self, node_id: u32, from: usize, names: &mut Names) {
         for at in from..self.nodes[node_id].len() {
             let node = &self.nodes[node_id];

@@ -1,7 +1,7 @@
 //! The order of the members: a B+tree with counts.
 //!
-//! - A *row* is a member's values as words. Rows are stored in the leaves themselves, so a search follows no pointers.
-//!   The number of a member's leaf is stored with its name ([`Names`]).
+//! - A *row* is a member's values, each encoded as a word ([`super::value`]). Rows are stored in the leaves themselves,
+//!   so a search follows no pointers. The number of a member's leaf is stored with its name ([`Names`]).
 //! - A member's rank is a sum: the rows before the member in its leaf and, in each ancestor, the counts of the children
 //!   before the member's own child. So a rank needs no comparisons.
 //! - Members with equal values are ordered only by their places in the tree. A new member is inserted after the members
@@ -37,8 +37,8 @@ pub(super) struct Position {
     pub(super) at: usize,
 }
 
-/// A cursor at a row. It refers to the leaf itself, not to the leaf's number. So a move to a neighbour, which is
-/// usually in the same leaf, needs no lookup of the leaf.
+/// A cursor at a row. The cursor refers to the leaf itself, not to the leaf's number. So a move to a neighbour, which
+/// is usually in the same leaf, needs no lookup of the leaf.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cursor<'a> {
     tree: &'a Tree,
@@ -151,9 +151,9 @@ impl Tree {
         if node.is_leaf() { id } else { self.member(Position { node: id, at: 0 }) }
     }
 
-    /// Returns the position at which to insert a row with the values `words`. This can be the end of a leaf. For a row
-    /// that already has these values, `before` gets the row's position, in a leaf or an inner node. It returns whether
-    /// that row precedes the new row. O(log n).
+    /// Returns the position at which to insert a row with the values `words`. The position can be the end of a leaf. If
+    /// a row already has these values, `before` gets that row's position, in a leaf or an inner node, and returns
+    /// whether that row precedes the new row. O(log n).
     pub(super) fn seek(&self, words: &[u64], before: impl Fn(Position) -> bool) -> Position {
         let mut node = self.root;
         loop {
@@ -261,7 +261,7 @@ impl Tree {
         2 * self.nodes.len()
     }
 
-    /// Returns the allocated bytes, estimated from `samples` nodes (0: all).
+    /// Returns the allocated bytes, estimated from `samples` nodes. If `samples` is 0, reads all nodes.
     pub(super) fn bytes(&self, samples: usize) -> usize {
         self.nodes.bytes(samples, Node::bytes)
     }

@@ -26,7 +26,7 @@ pub(super) fn heads(total: Total) -> u32 {
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) parent: u32,
-    /// The neighbours on the same level. They may have other parents.
+    /// The neighbours on the same level, which may have other parents.
     pub(super) prev: u32,
     pub(super) next: u32,
     pub(super) ids: Vec<u32>,
