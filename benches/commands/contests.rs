@@ -405,7 +405,7 @@ fn counts(scripts: &Scripts, abilities: &Abilities) -> Contest {
     Contest {
         slug: "counts",
         title: "How many members are live",
-        setting: "a call counts the live members of a random key. The keys are the same as in the table of added members",
+        setting: "a call counts the live members of a random key. The sets are those of the section \"A member that expires\"",
         subjects,
         primings: 0,
         is_refilled: false,
@@ -420,7 +420,7 @@ fn memberships(scripts: &Scripts) -> Contest {
     Contest {
         slug: "memberships",
         title: "Whether a member is live",
-        setting: "a call asks for a member that does not exist. The keys are the same as in the table of added members",
+        setting: "a call asks for a member that does not exist. The sets are those of the section \"A member that expires\"",
         subjects: vec![
             Subject::new(Role::Floor, "ZSCORE", "plain", move |call| stranger(call.on("ZSCORE"))),
             Subject::new(Role::Ours, "ZEXP.ISMEMBER", "zexp", move |call| stranger(call.on("ZEXP.ISMEMBER"))),

@@ -53,9 +53,10 @@ pub fn measure(bench: &mut Bench, contests: &[Contest], compares_slower: bool, f
     let ping: Vec<_> = (0..REQUESTS).map(|_| Request::of(&[redis::cmd("PING")])).collect();
     let _ = writeln!(
         text,
-        "`make bench-instructions` runs a server inside callgrind and counts its instructions. The server gets \
-         {REQUESTS} requests for random keys, {PIPELINE} at a time. The server has {KEYS} keys. The figures include \
-         all work of the server: reading, parsing, replying. A PING takes {} instructions.",
+        "`make bench-instructions` runs a server inside callgrind and counts its instructions. The server has \
+         {KEYS} keys, and gets {REQUESTS} requests for random keys, {PIPELINE} at a time. In sections with units in \
+         use, the server has {FILLED_KEYS} keys, and gets one request for each key. The figures include all work of \
+         the server: reading, parsing, replying. A PING takes {} instructions.",
         count(bench, &mut counter, &ping)
     );
     for contest in contests {

@@ -60,8 +60,8 @@ impl Size {
     fn describe(&self) -> String {
         let Size { keys, requests, rounds, .. } = self;
         format!(
-            "Each contest has {keys} keys and {rounds} rounds of {requests} requests. Pipelined requests are sent \
-             {PIPELINE} at a time on each of {CONNECTIONS} connections; requests that are not pipelined, on \
+            "Each comparison uses {keys} keys, and has {rounds} rounds of {requests} requests. Pipelined requests \
+             are sent {PIPELINE} at a time on each of {CONNECTIONS} connections; requests that are not pipelined, on \
              {LONE_CONNECTIONS} connections. The latencies p50 and p99 come from one connection."
         )
     }

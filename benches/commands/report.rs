@@ -25,9 +25,9 @@ impl Report<'_> {
     pub fn text(&self, with_pictures: bool) -> String {
         let picture = |slug: &str| if with_pictures { format!("![]({slug}.svg)\n\n") } else { String::new() };
         let mut text = format!(
-            "# Commands against their rivals\n\n`make bench` measured these figures ({}). {} The table has the time \
-             of a call in the median round. A ratio is the median of the ratios of all rounds. Compare ratios, not times: \
-             times depend on the machine.\n",
+            "# Commands against their rivals\n\n`make bench` measured these figures ({}). {} Each figure in a \
+             table is the median of all rounds. A ratio is the median of the ratios of all rounds. Compare ratios, not \
+             times: times depend on the machine.\n",
             self.server, self.size
         );
         for (contest, results) in self.contests.iter().zip(&self.results) {
@@ -46,7 +46,7 @@ impl Report<'_> {
             let sizes: Vec<_> = growth.sizes.iter().map(|&size| grouped(size as f64)).collect();
             let _ = write!(
                 text,
-                "\n## {}\n\nThe time within the command, in µs, by the number of {}.\n\n{}",
+                "\n## {}\n\nThe table has the time within the command, in µs, by the number of {}.\n\n{}",
                 growth.title,
                 growth.of,
                 picture(growth.slug)

@@ -80,8 +80,8 @@ pub fn measure(bench: &mut Bench, counter: &mut Counter) -> String {
     let instead = count_all(bench, counter, &FILL_INSTEAD, &ROWS.map(|(_, _, call)| call), cycle_instead);
     let ours = count_all(bench, counter, &FILL, &ROWS.map(|(_, call, _)| call), cycle);
     let mut text = format!(
-        "\n## Where Zeitset takes more instructions\n\nThe last row is not pipelined, and the queue has {JOBS} other \
-         jobs.\n\n| | call | instead | instructions | instead | ratio |\n|---|---|---|--:|--:|--:|\n"
+        "\n## Where Zeitset takes more instructions\n\nThe calls of the last row are not pipelined, and their queue \
+         has {JOBS} other jobs.\n\n| | call | instead | instructions | instead | ratio |\n|---|---|---|--:|--:|--:|\n"
     );
     let first = |template: Template| template.split(' ').next().expect("a command");
     let rows = ROWS.iter().map(|&(what, ours, instead)| (what, first(ours), first(instead)));

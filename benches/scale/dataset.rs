@@ -20,8 +20,8 @@ pub fn run(scale: u64) {
 
 fn compare_with_plain_sets(scale: u64) {
     println!(
-        "The time of each operation, in ms, on a server with {scale} expiring sets, and on a server without the module \
-         that has {scale} plain sorted sets.\n"
+        "The table has the time of each operation, in ms, on a server with {scale} expiring sets, and on a server without \
+         the module that has {scale} plain sorted sets.\n"
     );
     println!("| operation | with | without |\n|---|--:|--:|");
     let mut with = with("");
@@ -97,10 +97,10 @@ fn found(scale: u64) {
 
 pub fn waiting() {
     println!(
-        "\n## Waiting clients\n\nThe server's time for a push that serves one of N waiting clients, in µs beyond the \
-         cost of PING. The column \"checks\" shows how often the module checked the queue per push. For comparison, RPUSH serves \
-         one of N clients that wait in BLPOP. Equal calls differ by tens of µs; 0 means that the push costs no more \
-         than PING. The cost does not grow with N.\n"
+        "\n## Waiting clients\n\nThe table has the server's time for a push that serves one of N waiting clients, in µs \
+         beyond the cost of PING. The column \"checks\" shows how often the module checked the queue per push. For \
+         comparison, RPUSH serves one of N clients that wait in BLPOP. The times of equal calls differ by tens of µs. A \
+         time of 0 means that the push costs no more than PING. The cost does not grow with N.\n"
     );
     println!("| clients | ZQ.PUSH | checks | RPUSH |\n|--:|--:|--:|--:|");
     for clients in [1, 1000, 10_000] {

@@ -35,9 +35,10 @@ pub fn run(scale: u64) {
     let mut table = Table { served, rng, scale, unique: 0, tails: 0, refunds: 0, last, above: Vec::new() };
     println!("\n## Single calls at scale: {scale}\n");
     println!(
-        "The server's time for one call, in µs beyond the cost of PING: the median and the worst of up to {CALLS} \
-         calls. Most keys have {scale} members or jobs (an EXACT limit: {} slots). All keys take {:.1} GB. In the \
-         table, 0 means that the call costs no more than PING. Equal calls differ by tens of µs.",
+        "The tables have the server's time for one call, in µs beyond the cost of PING: the median and the worst of up to \
+         {CALLS} calls. Most keys have {scale} members or jobs (an EXACT limit: {} slots). Together, the keys take \
+         {:.1} GB. A time of 0 means that the call costs no more than PING. The times of equal calls differ by tens of \
+         µs.",
         scale.min(300_000),
         table.served.info("memory", "used_memory") / 1e9
     );

@@ -42,8 +42,8 @@ python=$("$OUT/venv/bin/python" -c 'import platform; print(platform.python_versi
 sort -k 1,1 -k 2n -k 3n -k 4n "$figures" | awk -v rounds="${ROUNDS:-5}" -v today="$(date +%F)" -v cores="$(nproc)" -v server="$version" -v python="$python, Node.js $(node -p process.versions.node)" '
 BEGIN {
     print "# Units ahead\n"
-    print "The table shows the effect of [units ahead](../../clients/README.md#limits) on one hot limit, `Limiter(r, \"bench\","
-    print "\"100000000/1s\", ahead=200)`: the decisions per second, and the load of the server. The limit allows all calls.\n"
+    print "With [units ahead](../../clients/README.md#limits), a limiter takes up to `ahead` units in one call. The table shows the"
+    print "effect on one hot limit, for example `Limiter(r, \"bench\", \"100000000/1s\", ahead=200)`. The limit allows all calls.\n"
     print "On " today ", the processes and the server ran on one machine with " cores " cores (Redis " server ", Python " python ")."
     print "Each figure is the median of " rounds " rounds, with the slowest and the fastest round in brackets. In each round, the"
     print "rows of the table took turns. `make bench-clients` repeats the measurement.\n"

@@ -36,7 +36,7 @@ print(f"""# Celery
 This page compares Celery {version("celery")} (kombu {version("kombu")}) with `zeitset://` and with `redis://` as its broker.
 
 On {date.today()}, the workers and Redis {sys.argv[2]} without persistence ran on one machine with 2 cores, with Python
-{platform.python_version()}. Each figure is the median of {rounds} rounds, with the least and the greatest in brackets. In each
+{platform.python_version()}. Each figure is the median of {rounds} rounds, with the lowest and the highest figure in brackets. In each
 round, the brokers take turns. All tasks are published before a worker starts; the first task starts the clock, and
 the last task stops it. `make bench-clients` repeats the measurement.
 

@@ -56,7 +56,7 @@ row() {
 # The crate for Rust
 
 This page has the costs of the [crate for Rust](../../clients/rust/README.md): what its limiter adds to a command of the
-crate redis, its worker compared with the worker of the Python library, and the processor time of its layer of tower.
+crate redis, its worker compared with the worker of the Python library, and the processor time of its layer for tower.
 
 On $(date +%F), the programs and the server ran on one machine with $(nproc) cores (Redis $version, $("${RUSTC:-rustc}" --version | cut -d' ' -f1,2), Python $("$OUT/venv/bin/python" -c 'import platform; print(platform.python_version())')).
 Each figure is the median of $ROUNDS rounds, with the lowest and the highest figure in brackets. In each round, the programs
@@ -75,9 +75,9 @@ END
     row layer_us "processor time that the layer adds to a request, µs" "at most 5"
     cat <<'END'
 
-In the first two rows, bare commands and checks take turns of 12,800 calls in one process with one thread. The limiter
-sends the same command, and also looks for a remembered denial, has a time limit, and reads the reply into a `Decision`.
-In the last row, the limiter has taken units in advance, so the layer of tower sends no command to the server.
+In the first two rows, one process with one thread alternately sends 12,800 bare commands and 12,800 checks. The limiter
+sends the same command, and also looks for a remembered denial, sets a timeout, and parses the reply into a `Decision`.
+In the last row, the limiter has taken units in advance, so the layer for tower sends no command to the server.
 END
 } >"$PAGE"
 cat "$PAGE"

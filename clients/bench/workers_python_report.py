@@ -21,9 +21,9 @@ print(
     f"""# Workers in Python
 
 On {date.today().isoformat()}, the workers and Redis {sys.argv[2]} without persistence ran on one machine with {os.cpu_count()} cores, with Python {platform.python_version()}.
-A worker runs ten jobs at once. All jobs are pushed before the measurement, which lasts from the beginning of the first
-job to the end of the last job. Each figure is the median of {rounds} rounds, with the slowest and the fastest round in
-brackets. In each round, the libraries take turns. If a job waits 10 ms, no worker can do more than 1,000 jobs a second.
+Each worker runs ten jobs at once. All jobs are pushed before the measurement, which lasts from the beginning of the
+first job to the end of the last job. Each figure is the median of {rounds} rounds, with the slowest and the fastest round in
+brackets. In each round, the libraries take turns. If each job waits 10 ms, a worker can do at most 1,000 jobs a second.
 `make bench-clients` repeats the measurement.
 
 | | a job that does nothing, jobs/s | a job that waits 10 ms, jobs/s |
@@ -38,7 +38,7 @@ for library in dict.fromkeys(library for library, _ in rates):
 print(
     """
 The row of arq shows how often arq polls (every 0.5 s, its default `poll_delay`), not how fast it works: with a shorter
-`poll_delay`, arq does more jobs. RQ runs ten worker processes (`rq worker-pool -n 10`), and each process forks for every
-job. A worker of Zeitset claims as many jobs as it has free slots in one command, and sends the ACKs together with the
-claim."""
+`poll_delay`, arq does more jobs. RQ runs ten worker processes (`rq worker-pool -n 10`), and each process forks for
+every job. With one command, a worker of Zeitset claims as many jobs as it has free slots. The same round trip sends the
+ACKs of earlier jobs."""
 )

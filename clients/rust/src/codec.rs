@@ -115,7 +115,8 @@ pub(crate) fn read<T: Decode>(raw: &[u8]) -> Result<(T, Header), Error> {
     Ok((T::decode(rest)?, header))
 }
 
-/// Splits a header line, its name and its value, from the rest. No JSON text begins like this.
+/// Splits a header line from the rest. Returns the line's name and value, and the rest. No JSON text begins like a
+/// header line.
 fn line(raw: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let colon = raw.iter().position(|byte| !matches!(byte, b'a'..=b'z' | b'-'))?;
     let (name, rest) = raw.split_at(colon);

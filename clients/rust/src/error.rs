@@ -3,7 +3,7 @@
 use redis::{ErrorKind, RedisError};
 use std::fmt;
 
-/// Defines the codes: for each, the text of the server.
+/// Defines the codes, each with the text that the server sends.
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $text:literal)*) => {
         /// The code at the beginning of a server's error reply.

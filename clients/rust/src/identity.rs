@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// The key of clients whose address is not known, for example on a Unix socket. They share one limit.
+/// The key of clients whose address is not known, for example on a Unix socket. These clients share one limit.
 pub(crate) const UNKNOWN: &str = "unknown";
 
 /// Returns the key of a client's limit: its IPv4 address, or the network of `ipv6` bits of its IPv6 address, because
@@ -27,8 +27,8 @@ pub fn client_network(address: IpAddr, ipv6: u8) -> String {
     }
 }
 
-/// Returns the address of the client. `forwarded` is the value of X-Forwarded-For. Each of the `proxies` of the service
-/// has added an item at the end, so items before these are not to be trusted.
+/// Returns the address of the client. `forwarded` is the value of X-Forwarded-For. Each of the service's `proxies` has
+/// added one item at the end. Earlier items may be forged.
 pub(crate) fn client_of(peer: Option<IpAddr>, forwarded: Option<&str>, proxies: usize) -> Option<IpAddr> {
     let item = forwarded.and_then(|list| list.rsplit(',').nth(proxies.checked_sub(1)?));
     item.and_then(address_of).or(peer)

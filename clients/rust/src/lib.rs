@@ -10,7 +10,7 @@
 //! | `queue` | [`Queue`]: pushes jobs with payloads of serde |
 //! | `worker` | [`Worker`]: runs an async function for each job; [`Cron`]: recurring jobs |
 //! | `tracing` | spans for pushes and handlers |
-//! | `cluster`, `tls` | the same features of `redis` |
+//! | `cluster`, `tls` | the features of these names of the crate `redis` |
 //!
 //! ```
 //! # fn main() -> Result<(), zeitset_client::Error> {

@@ -53,8 +53,8 @@ macro_rules! call {
     };
 }
 
-/// Defines methods of a builder: each changes the builder, and returns it. The brackets contain the kind, the beginning
-/// and the end of each example. The value behind `=` of a parameter is for the example.
+/// Defines methods of a builder. Each method changes the builder, and returns it. The brackets contain the kind, the
+/// beginning and the end of each example. The value after a parameter's `=` is for the example.
 #[cfg(any(feature = "limiter", feature = "queue"))]
 macro_rules! setters {
     ($this:ident [$kind:ident $base:literal $end:literal] $(

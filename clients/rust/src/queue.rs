@@ -26,7 +26,7 @@ pub struct Undecodable {
 pub struct WithPayload<T, J> {
     /// The payload.
     pub payload: Result<T, Undecodable>,
-    /// The other fields. The field `payload` is unread.
+    /// The other fields of the job. Its own field `payload` is empty.
     pub job: J,
 }
 
@@ -96,8 +96,8 @@ impl<C: ConnectionLike + Clone + Send + Sync, T: Encode + Decode> Queue<C, T> {
         self.keys.iter().map(|key| Self::new(self.connection.clone(), key)).collect()
     }
 
-    /// Adds a job: `queue.push(&payload).id("mail:1").delay("5m").await`. The result is the ID of the job. Without
-    /// `replace` and `again`, it is None if the queue has a job of this ID.
+    /// Adds a job: `queue.push(&payload).id("mail:1").delay("5m").await`. The result is the ID of the job; None if
+    /// the queue has a job of this ID, and the push has none of `replace`, `again` and `declare`.
     ///
     #[doc = example!(queue r#"let id = queue.push(&"hello".to_owned()).id("greeting").delay("5m").await?;"#)]
     pub fn push(&self, payload: &T) -> Push<'_, C, T> {
@@ -259,7 +259,7 @@ impl<C: ConnectionLike + Clone + Send + Sync, T: Encode + Decode> Queue<C, T> {
         self.configure(|config| config.paused(true)).await
     }
 
-    /// Ends `pause`.
+    /// Allows claims again after `pause`.
     ///
     #[doc = example!(queue "queue.resume().await?;")]
     pub async fn resume(&self) -> Result<(), Error> {
@@ -427,13 +427,13 @@ impl<C, T> Push<'_, C, T> {
         /// The job of this ID runs at least once after this push, and never twice at a time.
         again() > r#"let id = queue.push(&"hello".to_owned()).id("greeting")"# { self.options = self.options.again() }
         /// With `id` and `every`: the recurring job of this ID becomes what this push says, and keeps its due time. If a
-        /// worker holds the job, that run goes on, and the change takes effect when it ends.
+        /// worker holds the job, the change takes effect when the current run ends.
         declare() > r#"let id = queue.push(&"hello".to_owned()).id("daily").every("1d")"# { self.options = self.options.declare() }
     }
 }
 
 impl<C, T: Encode> Push<'_, C, T> {
-    /// Returns the key of the queue or its shard, the call, and the ID that the library has made, if it has.
+    /// Returns the key of the queue or its shard, the call, and the ID if the library has made it.
     fn call(self) -> Result<(String, PushCall, Option<String>), Error> {
         let body = headed::<T>(self.payload?, self.traceparent.as_deref(), self.timeout.as_ref())?;
         // If a push is repeated after a lost reply, the random ID prevents a second job.

@@ -1,4 +1,4 @@
-//! Durations, instants and rates: converts what callers pass to arguments of commands.
+//! Durations, instants and rates: converts values from callers to arguments of commands.
 
 use crate::error::Error;
 use redis::{RedisWrite, ToRedisArgs, ToSingleRedisArg};

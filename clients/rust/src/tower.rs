@@ -255,7 +255,7 @@ const CAPACITY: (&str, &str) = (
     "Request cannot be satisfied due to temporary server capacity constraints",
 );
 
-/// Returns a problem document (RFC 9457). To gRPC, returns its status instead, because its clients read no document.
+/// Returns a problem document (RFC 9457). For a gRPC request, returns a gRPC status: gRPC clients read no document.
 fn problem(
     request: &HeaderMap,
     status: StatusCode,
@@ -283,7 +283,7 @@ fn problem(
     response
 }
 
-/// Returns a response of this layer with the type of body that the inner service's responses get.
+/// Converts a response of this layer to the body type that the inner service's responses also get.
 fn written<R: Body<Data: From<Vec<u8>>>>(response: Response<String>) -> Response<LimitBody<R>> {
     response.map(|text| Either::Right(Full::new(text.into_bytes().into())))
 }

@@ -1,4 +1,5 @@
-//! Typed commands: one function for each command of the module, whose result names the options as the command does.
+//! Typed commands: one function for each command of the module. The result of a function has a method for each option,
+//! with the name of the option.
 //!
 //! ```
 //! # fn main() -> Result<(), zeitset_client::Error> {
@@ -62,7 +63,7 @@ impl<C, R> Call<C, R> {
         self
     }
 
-    /// Adds arguments behind the options.
+    /// Adds arguments after the options.
     fn then(mut self, arguments: impl ToRedisArgs) -> Self {
         self.tail.extend(arguments.to_redis_args());
         self
@@ -147,9 +148,13 @@ macro_rules! argument {
     };
 }
 
-/// Defines commands. The parameters behind `;` follow the options. `+` lists tokens that code below the macro sends, `&`
-/// commands with the same options that code below the macro calls. `>` begins the example of a public function, or the
-/// call to whose examples each option is added. The value behind `=` of a parameter is for the example.
+/// Defines commands:
+///
+/// - The parameters after `;` follow the options.
+/// - `+` lists tokens that code below the macro sends.
+/// - `&` lists commands with the same options that code below the macro calls.
+/// - `>` begins the example of a public function. Before options, `>` begins the call for the examples of the options.
+/// - The value after a parameter's `=` is for the example.
 macro_rules! commands {
     ($(
         $(#[$doc:meta])*

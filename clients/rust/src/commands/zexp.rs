@@ -119,7 +119,7 @@ commands! {
         unit(unit: text = "MS") = "UNIT",
         /// Adds a lifetime to each score.
         plus(ttl: period = "30m") = "PLUS",
-        /// Even if all members expire at once.
+        /// Adopts the set even if all members expire at once.
         force() = "FORCE",
     } + ["S" "MS"]
     Add new_add(key: text) -> Option<u64> = "ZEXP.ADD" {
@@ -155,7 +155,7 @@ impl Call<Members, Vec<String>> {
     }
 }
 
-/// Adds members that live for `ttl`. Returns how many were added, or None if CAP refused.
+/// Adds members that live for `ttl`. Returns how many were added, or None if CAP refused them.
 ///
 #[doc = example!(r#"let added: Option<u64> = zexp::add("online", "1m", ["ann", "bob"]).cap(1000).query(&mut redis)?;"#)]
 pub fn add<M: ToSingleRedisArg>(

@@ -210,7 +210,7 @@ pub fn rank(key: impl ToSingleRedisArg, member: impl ToSingleRedisArg, ranking: 
     new_rank(key, member).with(ranking.words())
 }
 
-/// Writes the union of boards to `destination`: the sums of the values, or with `best` the better tuple of each member.
+/// Writes the union of boards to `destination`. A member gets the sums of its values, or with `best` its better tuple.
 ///
 #[doc = example!("zlb::create(\"monday\", [\"points\"]).query(&mut redis)?;\nlet members: u64 = zlb::merge(\"week\", &[\"monday\"], false).query(&mut redis)?;")]
 pub fn merge(destination: impl ToSingleRedisArg, keys: impl ToRedisArgs, best: bool) -> Call<Merge, u64> {

@@ -95,7 +95,7 @@ super::reply! { map
         error: Option<S>,
         /// The last text of PROGRESS.
         progress: Option<S>,
-        /// When this text came, in Unix ms.
+        /// When the text of PROGRESS was stored, in Unix ms.
         progress_ms: Option<u64>,
         /// The group of the job.
         group: Option<S>,
@@ -232,7 +232,7 @@ commands! {
         > r#"zq::peek("letters", "READY")"#
         /// At most this number of jobs.
         count(jobs: u64 = 10) = "COUNT",
-        /// The list begins behind this job.
+        /// The list begins after this job.
         after(id: text = "mail:1") = "AFTER" > "zq::push(\"backlog\", \"a\").id(\"mail:1\").query(&mut redis)?;\nzq::peek(\"backlog\", \"READY\")",
         /// Only jobs of this group.
         group(name: text = "acme") = "GROUP",
@@ -259,7 +259,7 @@ commands! {
     > r#"let groups: Vec<zq::Group> = zq::groups("letters").count(10).query(&mut redis)?;"#
     pub Groups groups(key: text) -> Vec<Group> = "ZQ.GROUPS" {
         > r#"zq::groups("letters")"#
-        /// The list begins behind this name.
+        /// The list begins after this name.
         after(name: text = "mail:1") = "AFTER",
         /// The groups with most ready jobs first.
         largest() = "LARGEST",
@@ -270,7 +270,7 @@ commands! {
     > r#"let names: Vec<String> = zq::list().count(100).query(&mut redis)?;"#
     pub List list() -> Vec<String> = "ZQ.LIST" {
         > r#"zq::list()"#
-        /// The list begins behind this name.
+        /// The list begins after this name.
         after(name: text = "mail:1") = "AFTER",
         /// At most this number of queues.
         count(queues: u64 = 10) = "COUNT",
@@ -296,17 +296,17 @@ commands! {
         deadlen(jobs: u64 = 1000) = "DEADLEN",
         /// How long the queue keeps dead letters.
         deadttl(duration: period = "30d") = "DEADTTL",
-        /// How many jobs are claimed at once.
+        /// The largest number of jobs that are claimed at once.
         concurrency(jobs: u64 = 10) = "CONCURRENCY",
-        /// How many claims there are in any window.
+        /// The largest number of claims in any window.
         rate(limit: u64 = 100, window: period = "1m") = "RATE",
-        /// How many jobs of a group are claimed at once.
+        /// The largest number of jobs of a group that are claimed at once.
         group_concurrency(jobs: u64 = 1) = "GROUPCONCURRENCY",
-        /// How many claims of a group there are in any window.
+        /// The largest number of claims of a group in any window.
         group_rate(limit: u64 = 10, window: period = "1m") = "GROUPRATE",
         /// Whether the jobs of a group are served one at a time, in the order of their pushes.
         ordered(is_ordered: yes_no = true) = "ORDERED",
-        /// Whether no job is claimed.
+        /// Whether the queue is paused, so that no job is claimed.
         paused(is_paused: yes_no = true) = "PAUSED",
     } + ["yes" "no"]
 }

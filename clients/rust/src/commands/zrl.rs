@@ -97,7 +97,7 @@ super::reply! { array
         key: S,
         /// How often the key was denied, at most.
         denied: u64,
-        /// Unix ms since when the key is counted.
+        /// The Unix time in ms from which on the denials of the key are counted.
         since_ms: u64,
         /// By how much `denied` may be too high.
         error: u64,
@@ -131,9 +131,9 @@ commands! {
         > r#"zrl::mcheck([("a:s", 5, "1s"), ("a:d", 1000, "1d")])"#
         /// How many units to take: one number for all keys, or a number for each key.
         cost(units: texts = &[1, 5]) = "COST",
-        /// As for [`check()`], for the keys that are SLIDING.
+        /// The precision of SLIDING keys, as for [`check()`].
         precision(duration: period = "1s") = "PRECISION",
-        /// As for [`check()`], for the keys that are SLIDING.
+        /// The exact precision for SLIDING keys, as for [`check()`].
         exact() = "EXACT",
         /// Takes the units from all keys even if they do not fit.
         force() = "FORCE",

@@ -5,11 +5,11 @@
 //! hold. So the limiter adds the hold to the window that it sends to the server.
 //!
 //! At most one call is in flight for a key. A call takes units for the callers that wait, and units to hold. If the
-//! held units were used up during the hold, the next call takes twice as many. If some are left at the end of the hold,
-//! the limiter refunds them, and the next call takes as many as were used.
+//! held units were used up during the hold, the next call takes twice as many. If units are left at the end of the
+//! hold, the limiter refunds them, and the next call takes as many as were used.
 //!
-//! A task of its own makes the calls for a key. So a caller that is cancelled neither loses the units of other callers
-//! nor its own: they stay in stock.
+//! A task of its own makes the calls for a key. So if a caller is cancelled, other callers still get their units, and
+//! the units of the cancelled caller stay in stock.
 
 use super::clock::now;
 use super::{Connection, Inner, lock};
@@ -86,7 +86,7 @@ impl Stock {
         self.waiters.drain(..count).collect()
     }
 
-    /// Takes the unused units out of the stock: how many, and their `charged_until_ms`. Returns None if there are none.
+    /// Takes the unused units out of the stock. Returns their number and `charged_until_ms`; None if there are none.
     fn empty(&mut self, max_units: u64) -> Option<(u64, u64)> {
         let (left, used) = (std::mem::take(&mut self.left), std::mem::take(&mut self.used));
         let (reply, _) = self.reply?;
@@ -98,7 +98,7 @@ impl Stock {
 }
 
 struct Stocks {
-    /// Ordered by `sweep_at`. Its order changes only when a stock is kept, so a look-up uses `peek_mut`.
+    /// The stocks in the order of `sweep_at`. This order changes only when a stock is kept, so look-ups use `peek_mut`.
     keys: LruCache<String, Stock>,
     is_closed: bool,
     is_sweeping: bool,
@@ -113,7 +113,7 @@ pub(super) struct Ahead {
     pending: watch::Sender<usize>,
 }
 
-/// What a call takes.
+/// The units that a call takes.
 struct Plan {
     waiters: Vec<Waiter>,
     asked: u64,

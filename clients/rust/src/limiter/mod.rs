@@ -29,8 +29,8 @@ use std::time::{Duration, Instant};
 pub trait Connection: ConnectionLike + Clone + Send + Sync + 'static {}
 impl<C: ConnectionLike + Clone + Send + Sync + 'static> Connection for C {}
 
-/// A connection that never sends a command twice. A `ClusterConnection` does, after a lost reply: a repeated refund
-/// would return units that other callers have.
+/// A connection that never sends a command twice. A `ClusterConnection` repeats a command after a lost reply. A
+/// repeated refund would return units that other callers have taken.
 ///
 /// ```
 /// use zeitset_client::{AtMostOnce, Error, Limiter};
@@ -46,19 +46,19 @@ impl AtMostOnce for ConnectionManager {}
 /// When a unit becomes available again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Algorithm {
-    /// One window after it was taken.
+    /// A unit becomes available again one window after it was taken.
     #[default]
     Sliding,
-    /// At the end of the window.
+    /// All units become available again at the end of the window.
     Fixed,
-    /// One by one, at a steady rate.
+    /// Units become available again one by one, at a steady rate.
     Leaky,
 }
 
 /// The precision of the time at which a unit of a SLIDING limit becomes available again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Precision {
-    /// 1 ms, at any limit.
+    /// 1 ms, however high the limit is.
     Exact,
     /// This duration.
     Of(Period),
@@ -146,7 +146,8 @@ struct Inner<C> {
     ahead: Option<Ahead>,
 }
 
-/// A rate limit for each key: a policy for many keys. The limit of the key `ann` is in the Redis key `search:ann`.
+/// A rate limit for each key, with one policy for all keys. The limiter `search` stores the limit of the key `ann` in
+/// the Redis key `search:ann`.
 ///
 /// ```
 /// # async fn run() -> Result<(), zeitset_client::Error> {
@@ -257,7 +258,7 @@ impl<C: Connection> LimiterBuilder<C> {
 impl<C: AtMostOnce> LimiterBuilder<C> {
     /// The most units to take ahead in one call. The limiter hands out these units later, without asking the server. A
     /// hundredth of the window after the call, the limiter refunds the units that are left. If one limiter of a key has
-    /// this option, all limiters of this key need it. For SLIDING limits.
+    /// this option, all limiters of this key need it. Only for SLIDING limits.
     ///
     #[doc = example!(builder r#"let limiter = Limiter::builder(redis, "api", "100000/1s").ahead(200).build()?;"#)]
     pub fn ahead(mut self, units: u64) -> Self {
@@ -366,8 +367,8 @@ impl<C: Connection> Limiter<C> {
         unreachable!("the loop has no end")
     }
 
-    /// Refunds units that a check took. `charged_until_ms` is that of the check. Returns how many of them were still in
-    /// use.
+    /// Refunds units that a check took. `charged_until_ms` is the value from the check. Returns how many of these units
+    /// were still in use.
     ///
     #[doc = example!(limiter "let decision = limiter.check(\"dan\", 5).await?;\nlimiter.refund(\"dan\", 5, decision.checks[0].charged_until_ms).await?;")]
     pub async fn refund(&self, key: &str, units: u64, charged_until_ms: u64) -> Result<u64, Error> {
@@ -479,7 +480,7 @@ impl<C: Connection> Inner<C> {
     }
 }
 
-/// If Redis is away, decides as `on_error` says. Returns a permanent error.
+/// If the error is temporary, decides as `on_error` says. Returns permanent errors, and with `Raise` all errors.
 fn away(error: Error, on_error: OnError, policies: Arc<[Arc<Policy>]>) -> Result<Decision, Error> {
     if on_error == OnError::Raise || !error.is_temporary() {
         return Err(error);

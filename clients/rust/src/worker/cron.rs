@@ -1,8 +1,9 @@
-//! Jobs that recur by a cron expression, and the chores of a pump. A pump does its chores when it connects, and then
-//! every minute: it checks whether its queues have a BACKOFF, and pushes missing recurring jobs.
+//! Jobs that recur by a cron expression, and the chores of a pump (the part of a worker that serves the queues of one
+//! slot). A pump does its chores when it connects, and then every minute: it checks whether its queues have a BACKOFF,
+//! and pushes missing recurring jobs.
 //!
-//! If the definition of a recurring job has changed, the chores also replace the run that waits, in whatever queue or
-//! shard of the worker. A run that a worker has claimed meanwhile must not be replaced, or it would run twice. So the
+//! If the definition of a recurring job has changed, the chores also replace the run that waits, in any queue or shard
+//! of the worker. A run that a worker has claimed meanwhile must not be replaced, or it would run twice. So the
 //! chores first put off the run by an hour. The server refuses this for a claimed job.
 
 use super::calendar::Calendar;
@@ -120,7 +121,7 @@ fn now_ms() -> i64 {
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// Returns the jobs of these keys and names that exist.
+/// Returns the existing jobs among these keys and names.
 async fn look<'a>(link: &Link, places: &[(&'a str, &'a str)]) -> Result<Vec<((&'a str, &'a str), Run)>, Error> {
     let replies = link.ask(places.iter().map(|&(key, name)| zq::get(key, name).into()).collect()).await?;
     let mut found = Vec::new();
@@ -148,7 +149,8 @@ async fn put_off<'a>(link: &Link, places: Vec<(&'a str, &'a str)>, now: i64) -> 
 pub(super) struct Chores {
     pub keys: Vec<String>,
     crons: HashMap<String, Vec<Cron>>,
-    /// Keys, each with the name of a recurring job that has another key. An earlier program may have pushed it here.
+    /// Keys, each with the name of a recurring job that now has another key. An earlier version of the program may have
+    /// pushed the job to this key.
     strays: Vec<(String, String)>,
     with_backoff: HashSet<String>,
     /// How far the server's clock is ahead of the worker's clock.

@@ -40,10 +40,10 @@ const PROMPT: Duration = Duration::from_millis(200);
 /// How long a worker tries to report the outcomes of its jobs after it was told to stop.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// What a task of a request tells the loop: what to do with the reply.
+/// A message from the task of a request to the loop: the function that handles the reply.
 pub(super) type Message = Box<dyn FnOnce(&mut Engine) + Send>;
 
-/// The replies of each unit of a request.
+/// The replies of each unit of a request. A unit is a command, or several commands in one MULTI.
 type Replies = Result<Vec<Result<Vec<Value>, Error>>, Error>;
 
 struct Claimed {
@@ -80,12 +80,12 @@ pub(super) struct Engine {
     options: Options,
     lease: Duration,
     lease_ms: u64,
-    /// By the keys of the queues.
+    /// The handlers, by the keys of their queues.
     handlers: HashMap<Vec<u8>, (Arc<Origin>, Handler)>,
     pumps: Vec<Pump>,
     /// The numbers of the pumps. When a pump claims without BLOCK, it moves to the end of this list.
     order: Vec<usize>,
-    /// By the address of the job.
+    /// The jobs that the worker holds, by their addresses.
     held: HashMap<usize, Held>,
     running: usize,
     handlers_running: JoinSet<Result<(), Stop>>,
@@ -95,7 +95,7 @@ pub(super) struct Engine {
     phase: Phase,
     is_burst: bool,
     is_released: bool,
-    /// When the grace or the last words end.
+    /// When the grace ends or, after the grace, the time for the last reports (`LAST_WORDS`).
     deadline: Option<Instant>,
     fatal: Option<Error>,
     state: watch::Sender<State>,
@@ -247,7 +247,7 @@ async fn forward_signals(stops: mpsc::UnboundedSender<Option<Period>>) {
 }
 
 impl Engine {
-    /// Runs a request. The loop then does what the request returns.
+    /// Runs a request. The loop then calls the function that the request returns.
     fn spawn<F: FnOnce(&mut Self) + Send + 'static>(&mut self, request: impl Future<Output = F> + Send + 'static) {
         let messages = self.messages.clone();
         self.requests.spawn(async move { drop(messages.send(Box::new(request.await))) });
@@ -277,8 +277,8 @@ impl Engine {
     /// `ASK_AGAIN` has passed since its last claim.
     ///
     /// In the second round, all drained pumps share the slots that are left, and claim with BLOCK. With `is_burst`, no
-    /// pump claims with BLOCK. A claim with BLOCK is for at least one job. So these claims together may return more jobs than there are
-    /// free slots.
+    /// pump claims with BLOCK. A claim with BLOCK is for at least one job, so these claims together may return more
+    /// jobs than there are free slots.
     fn share(&mut self) {
         let is_working = self.phase == Phase::Working;
         let room = self.options.concurrency.saturating_sub(self.running);

@@ -85,8 +85,8 @@ pub struct Ended {
     pub ran: Duration,
     /// The error as the queue stores it.
     pub error: Option<Arc<str>>,
-    /// Whether the worker had to repeat the report, because the reply to the first one got lost. Then another worker
-    /// may have claimed the job before.
+    /// Whether the worker had to repeat the report, because the reply to the first report got lost. Another worker may
+    /// have claimed the job before the second report.
     pub is_repeated: bool,
 }
 
@@ -103,7 +103,7 @@ type TimeoutOf = Arc<dyn Fn(&JobInfo) -> Option<Period> + Send + Sync>;
 type BackoffOf = Arc<dyn Fn(u64) -> Period + Send + Sync>;
 type Listener = Arc<dyn Fn(Event) + Send + Sync>;
 
-/// A claimed job, and its handler or why its payload cannot be read.
+/// A claimed job, with its handler or, if the payload cannot be read, with the reason.
 struct Prepared {
     job: Arc<JobInfo>,
     run: Result<Running, Error>,
@@ -128,9 +128,9 @@ struct Options {
 
 /// Runs a handler for each job of a queue.
 ///
-/// A handler is an async function. If it returns an error, the job runs again after the backoff. With [`Retry`] and
-/// [`Discard`], it says more. If the handler is cancelled, because the lease is lost or the worker stops, its future is
-/// dropped at its next `await`.
+/// A handler is an async function. If it returns an error, the job runs again after the backoff. The error [`Retry`]
+/// can set another wait, and [`Discard`] makes the job a dead letter. If the handler is cancelled, because the lease is
+/// lost or the worker stops, its future is dropped at its next `await`.
 ///
 /// ```
 /// # async fn run() -> Result<(), zeitset_client::Error> {
@@ -297,8 +297,8 @@ pub struct WorkerHandle {
 }
 
 impl WorkerHandle {
-    /// Tells the worker to stop. It claims no more jobs, and waits for the handlers until the grace is over. Then it
-    /// returns the unfinished jobs to the queue. A second call ends the grace at once.
+    /// Tells the worker to stop. The worker claims no more jobs, and waits for the handlers until the grace is over.
+    /// Then the worker returns the unfinished jobs to the queue. A second call ends the grace at once.
     pub fn stop(&self) {
         let _ = self.stops.send(None);
     }

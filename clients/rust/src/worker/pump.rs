@@ -1,5 +1,5 @@
-//! What a worker knows of the queues of one slot, and of the connections to their server. Outside of a cluster, a
-//! worker has one pump.
+//! The pump: what a worker knows of the queues of one slot, and of the connections to their server. Outside of a
+//! cluster, a worker has one pump.
 
 use super::cron::Chores;
 use super::job::Claim;
@@ -25,7 +25,8 @@ pub(super) struct Pump {
     /// The keys of each queue: its key, or the keys of its shards. The first queue is served first.
     pub queues: Vec<Vec<String>>,
     weights: Option<Vec<f64>>,
-    /// With weights, a clock for each queue, which a job moves by 1 / weight. The queue whose clock is behind comes first.
+    /// With weights, the clock of each queue. A job moves the clock of its queue by 1 / weight. The queue whose clock
+    /// is furthest behind comes first.
     clocks: Vec<f64>,
     /// The order of the queues in the last claim.
     order: Vec<usize>,
