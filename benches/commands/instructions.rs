@@ -4,7 +4,7 @@
 use crate::Bench;
 use crate::contests::Contest;
 use crate::load::{Request, flood};
-use crate::{slower, stats};
+use crate::{plain, slower, stats};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,6 +26,11 @@ pub struct Counter {
 }
 
 impl Counter {
+    pub fn of(con: &mut redis::Connection, folder: &Path) -> Counter {
+        let process = stats::info(con, "server")["process_id"].clone();
+        Counter { process, folder: folder.to_owned(), dumps: 0 }
+    }
+
     fn control(&self, what: &str) {
         let done = Command::new("callgrind_control").args([what, &self.process]).output().expect("callgrind_control");
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
@@ -45,10 +50,9 @@ impl Counter {
     }
 }
 
-pub fn measure(bench: &mut Bench, contests: &[Contest], compares_slower: bool, folder: &Path) -> String {
-    let process: String = redis::cmd("INFO").arg("server").query(&mut bench.con).expect("INFO");
-    let process = process.lines().find_map(|line| line.strip_prefix("process_id:")).expect("a process").to_owned();
-    let mut counter = Counter { process, folder: folder.to_owned(), dumps: 0 };
+/// Counts the contests. `is_wanted` tells whether to count the other sections: `slower` and `plain`.
+pub fn measure(bench: &mut Bench, contests: &[Contest], is_wanted: impl Fn(&str) -> bool, folder: &Path) -> String {
+    let mut counter = Counter::of(&mut bench.con, folder);
     let mut text = format!("# Instructions per request: {}\n\n", stats::describe(&mut bench.con));
     let ping: Vec<_> = (0..REQUESTS).map(|_| Request::of(&[redis::cmd("PING")])).collect();
     let _ = writeln!(
@@ -75,8 +79,11 @@ pub fn measure(bench: &mut Bench, contests: &[Contest], compares_slower: bool, f
             let _ = writeln!(text, "| {} | {} |", subject.name, count(bench, &mut counter, &requests));
         }
     }
-    if compares_slower {
+    if is_wanted("slower") {
         text.push_str(&slower::measure(bench, &mut counter));
+    }
+    if is_wanted("plain") {
+        text.push_str(&plain::measure(folder));
     }
     text
 }

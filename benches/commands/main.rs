@@ -9,7 +9,7 @@
 //! | `KEYS`, `REQUESTS`, `ROUNDS` | the size of the contests (100,000, 100,000, 7) |
 //! | `LARGEST` | the largest size in the growth tables (1,000,000) |
 //! | `INSTRUCTIONS` | the output folder of callgrind: counts only instructions (`make bench-instructions`) |
-//! | `CONTESTS` | the slugs of the contests to run (all); `slower` for the table of what costs more, with `INSTRUCTIONS` |
+//! | `CONTESTS` | the slugs of the contests to run (all); with `INSTRUCTIONS`, also `slower` for the table of what costs more, and `plain` for the cost of plain commands |
 //! | `OUT` | the folder for the report and its pictures. Without it, the report is only printed |
 
 mod contests;
@@ -18,6 +18,7 @@ mod instructions;
 mod load;
 mod memory;
 mod picture;
+mod plain;
 mod report;
 mod slower;
 mod stats;
@@ -114,7 +115,7 @@ fn main() {
     contests.retain(|contest| is_wanted(contest.slug));
 
     if let Some(folder) = instructions {
-        print!("{}", instructions::measure(&mut bench, &contests, is_wanted("slower"), &folder));
+        print!("{}", instructions::measure(&mut bench, &contests, is_wanted, &folder));
         return;
     }
     let results = contests.iter().map(|contest| bench.hold(contest, &size)).collect();

@@ -18,7 +18,7 @@ const FUTURE: usize = 4_102_444_800_000;
 
 /// A call, in which `{n}` is the number of the call, `{next}` the number of the call after it, `{k}` one of [`KEYS`]
 /// numbers, and `{at}` a time in the future that rises with `{n}`.
-type Template = &'static str;
+pub type Template = &'static str;
 
 /// What is compared, our call, and the other one.
 const ROWS: [(&str, Template, Template); 14] = [
@@ -127,7 +127,7 @@ fn count_all(
 }
 
 /// Returns a call. `later` moves its time.
-fn request(template: Template, n: usize, later: usize) -> Request {
+pub fn request(template: Template, n: usize, later: usize) -> Request {
     let mut call = Cmd::new();
     for word in template.split(' ') {
         call.arg(

@@ -1,16 +1,15 @@
 //! Checks that no call stops the server for long: `cargo bench -p zeitset-benches --bench scale`. `make bench` writes
 //! the result to docs/benchmarks/scale.md.
 //!
-//! There are four parts: the cost for plain commands, operations on a whole dataset of expiring sets, pushes to waiting
-//! clients, and every command with N keys, members or jobs. All figures are CPU time of the server's main thread. The
+//! There are three parts: operations on a whole dataset of expiring sets, pushes to waiting clients, and every command
+//! with N keys, members or jobs. All figures are CPU time of the server's main thread. The
 //! benchmark takes about ten minutes and 6 GB of memory.
 //!
 //! | variable | meaning |
 //! |---|---|
 //! | `SCALE` | N, or several values of N, measured one after the other (1000000,5000000) |
-//! | `ONLY` | `bystander`, `dataset`, `waiting` or `table` |
+//! | `ONLY` | `dataset`, `waiting` or `table` |
 
-mod bystander;
 mod cpu;
 mod dataset;
 mod fill;
@@ -25,8 +24,7 @@ fn scales() -> Vec<u64> {
 fn main() {
     println!("# No call stops the server\n\n`make bench` (benches/scale) measured these figures.");
     let only = std::env::var("ONLY").unwrap_or_default();
-    let parts: [(&str, fn()); 4] = [
-        ("bystander", bystander::run),
+    let parts: [(&str, fn()); 3] = [
         ("dataset", || scales().into_iter().for_each(dataset::run)),
         ("waiting", dataset::waiting),
         ("table", || scales().into_iter().for_each(table::run)),

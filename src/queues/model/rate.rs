@@ -54,10 +54,12 @@ pub(super) struct RateLog {
 }
 
 impl Off for RateLog {
-    const OFF: &'static RateLog = &RateLog { taken: VecDeque::new() };
+    const OFF: &'static RateLog = &RateLog::EMPTY;
 }
 
 impl RateLog {
+    pub const EMPTY: RateLog = RateLog { taken: VecDeque::new() };
+
     pub fn entries(&self) -> impl ExactSizeIterator<Item = &Taken> {
         self.taken.iter()
     }

@@ -1,8 +1,9 @@
 //! Changes of groups: jobs are added and removed, claims take units, settings change.
 
 use super::times::Times;
-use super::{CLEARED_AT_ONCE, Group, Groups, SETTLED_AT_ONCE};
+use super::{CLEARED_AT_ONCE, Group, Groups, Rare, SETTLED_AT_ONCE};
 use crate::base::chunks::{Chunks, NIL};
+use crate::base::sparse::{Off, Sparse};
 use crate::queues::model::items::Member;
 use crate::queues::model::job::Job;
 use crate::queues::model::node::{JobNode, Roots};
@@ -27,8 +28,7 @@ impl Groups {
             times: Times::NEVER,
             least: Times::NEVER,
             most_jobs: 0,
-            log: RateLog::default(),
-            held_until: 0,
+            rare: Sparse::default(),
         });
         self.names.insert(shared, group);
         if name.is_empty() {
@@ -64,16 +64,30 @@ impl Groups {
         self.table.remove(group);
     }
 
-    fn change_log(&mut self, group: u32, change: impl FnOnce(&mut RateLog)) {
-        let Group { name, log, .. } = &mut self.table[group];
-        self.log_bytes -= log.bytes();
-        let before = log.last_back_at().map(|back| (back, name.clone()));
-        change(log);
-        self.log_bytes += log.bytes();
-        let after = log.last_back_at().map(|back| (back, name.clone()));
+    fn change_rare(&mut self, group: u32, change: impl FnOnce(&mut Rare)) {
+        let it = &mut self.table[group];
+        self.rare_bytes -= it.rare_bytes();
+        let before = it.rare.log.last_back_at().map(|back| (back, it.name.clone()));
+        change(&mut it.rare);
+        if *it.rare == *Rare::OFF {
+            it.rare = Sparse::default();
+        }
+        self.rare_bytes += it.rare_bytes();
+        let after = it.rare.log.last_back_at().map(|back| (back, it.name.clone()));
         if before != after {
             before.and_then(|key| self.with_units.remove(&key));
             after.map(|key| self.with_units.insert(key, group));
+        }
+    }
+
+    fn change_log(&mut self, group: u32, change: impl FnOnce(&mut RateLog)) {
+        self.change_rare(group, |rare| change(&mut rare.log));
+    }
+
+    /// Holds a group until a time. 0: releases the group.
+    fn hold(&mut self, group: u32, until: Millis) {
+        if self.table[group].rare.held_until != until {
+            self.change_rare(group, |rare| rare.held_until = until);
         }
     }
 
@@ -136,7 +150,7 @@ impl Queue {
         }
         groups.table[group].jobs -= 1;
         if groups.table[group].jobs == 0 {
-            groups.table[group].held_until = 0;
+            groups.hold(group, 0);
             groups.dequeue(group);
         } else {
             groups.update_ring(group);
@@ -148,8 +162,8 @@ impl Queue {
     /// removes the group.
     fn update_or_drop_group(&mut self, group: u32) {
         let Some(groups) = &mut self.groups else { return };
-        let Group { jobs, log, .. } = &groups.table[group];
-        if *jobs == 0 && log.last_back_at().is_none() {
+        let Group { jobs, rare, .. } = &groups.table[group];
+        if *jobs == 0 && rare.log.last_back_at().is_none() {
             groups.drop_group(group);
             self.drop_groups();
         } else {
@@ -161,7 +175,7 @@ impl Queue {
     fn drop_groups(&mut self) {
         let is_unused = |groups: &Groups| match groups.nameless {
             NIL => groups.table.len() == 0,
-            nameless => groups.table.len() == 1 && groups.table[nameless].held_until == 0,
+            nameless => groups.table.len() == 1 && groups.table[nameless].rare.held_until == 0,
         };
         if self.groups.as_deref().is_some_and(is_unused) && !self.settings.concern_groups() {
             self.groups = None;
@@ -173,7 +187,7 @@ impl Queue {
     pub(in crate::queues::model) fn held_until(&self, name: &[u8]) -> Option<Millis> {
         let Some(groups) = &self.groups else { return (name.is_empty() && !self.is_empty()).then_some(0) };
         let group = &groups.table[*groups.names.get(name)?];
-        (group.jobs > 0).then_some(group.held_until)
+        (group.jobs > 0).then_some(group.rare.held_until)
     }
 
     /// Holds a group until a time. If `until` is 0, releases the group. Returns false, and does nothing, if the group
@@ -183,7 +197,7 @@ impl Queue {
         if held_until.is_some_and(|held| held != until) {
             let groups = self.groups_mut();
             let group = groups.named_or_new(name);
-            groups.table[group].held_until = until;
+            groups.hold(group, until);
             self.update_group_times(group);
             self.drop_groups();
         }
@@ -240,7 +254,8 @@ impl Queue {
                 groups.change_log(group, |log| log.take(rate, at));
             }
             groups.requeue(group);
-            if std::mem::take(&mut groups.table[group].held_until) != 0 {
+            if groups.table[group].rare.held_until != 0 {
+                groups.hold(group, 0);
                 self.drop_groups();
             }
         }

@@ -73,6 +73,7 @@ use super::query::{JobItems, JobTree};
 use super::rate::{Rate, RateLog};
 use super::{ALLOCATION, Millis, Queue, tree};
 use crate::base::chunks::{Chunks, NIL};
+use crate::base::sparse::{Off, Sparse};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use table::GroupTable;
@@ -108,7 +109,8 @@ pub(super) struct Groups {
     /// then by name.
     with_units: BTreeMap<(Millis, Arc<[u8]>), u32>,
     name_bytes: usize,
-    log_bytes: usize,
+    /// The memory of [`Group::rare`] of all groups.
+    rare_bytes: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -127,9 +129,26 @@ pub(super) struct Group {
     times: Times,
     /// The earliest times of the groups in the subtree of this node.
     least: Times,
+    rare: Sparse<Rare>,
+}
+
+/// The data that most groups do not have, in an allocation of their own.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Rare {
+    /// The taken units of GROUPRATE.
     log: RateLog,
     /// No claim gets a job of this group before this time. 0: the group is not held.
     held_until: Millis,
+}
+
+impl Off for Rare {
+    const OFF: &'static Self = &Rare { log: RateLog::EMPTY, held_until: 0 };
+}
+
+impl Group {
+    fn rare_bytes(&self) -> usize {
+        self.rare.boxed_bytes() + self.rare.log.bytes()
+    }
 }
 
 impl Groups {
@@ -144,7 +163,7 @@ impl Groups {
             roots: Roots::EMPTY,
             with_units: BTreeMap::new(),
             name_bytes: 0,
-            log_bytes: 0,
+            rare_bytes: 0,
         }
     }
 
@@ -195,7 +214,7 @@ impl Groups {
             + self.name_bytes
             + self.names.len() * (ENTRY + 2 * size_of::<usize>() + 2 * ALLOCATION)
             + self.with_units.len() * (ENTRY + size_of::<Arc<[u8]>>() + ALLOCATION)
-            + self.log_bytes
+            + self.rare_bytes
     }
 
     /// Returns the roots of the trees of a group. `nameless` has the roots of the group without a name.

@@ -1,7 +1,8 @@
 //! Checks of the invariants of groups.
 
-use super::Groups;
+use super::{Groups, Rare};
 use crate::base::chunks::NIL;
+use crate::base::sparse::Off;
 use crate::queues::model::{Queue, tree};
 
 impl Queue {
@@ -13,7 +14,7 @@ impl Queue {
             assert!(with_group == 0 && !self.settings.concern_groups());
             return;
         };
-        let is_held = groups.nameless != NIL && groups.table[groups.nameless].held_until > 0;
+        let is_held = groups.nameless != NIL && groups.table[groups.nameless].rare.held_until > 0;
         let is_needed = with_group > 0 || !groups.with_units.is_empty() || is_held || self.settings.concern_groups();
         assert!(is_needed, "groups that are needed");
         assert_eq!(groups.members.len(), with_group);
@@ -30,7 +31,7 @@ impl Queue {
         assert!(in_turn.is_sorted_by_key(|&group| groups.table[group].node.seq));
         let nameless = seen.len() - with_group;
         assert_eq!(in_turn.contains(&groups.nameless), nameless > 0);
-        let (mut held, mut log_bytes) = (0, 0);
+        let (mut with_units, mut rare_bytes) = (0, 0);
         for (name, &group) in &groups.names {
             let it = &groups.table[group];
             assert_eq!(name, &it.name);
@@ -38,19 +39,20 @@ impl Queue {
             let roots = groups.roots_of(group, &self.roots);
             let jobs: u32 = roots.of_jobs().map(|root| tree::size(&self.jobs, root)).sum();
             assert_eq!((it.jobs, in_turn.contains(&group)), (jobs, jobs > 0));
-            assert!(jobs > 0 || it.log.last_back_at().is_some(), "a group costs nothing without jobs");
-            assert!(jobs > 0 || it.held_until == 0, "a hold goes with the last job");
+            assert!(jobs > 0 || it.rare.log.last_back_at().is_some(), "a group costs nothing without jobs");
+            assert!(jobs > 0 || it.rare.held_until == 0, "a hold goes with the last job");
             let times = self.times_of(groups, group);
             if jobs > 0 {
                 assert_eq!(it.times, times, "a group knows when it opens");
             }
-            if let Some(back) = it.log.last_back_at() {
+            if let Some(back) = it.rare.log.last_back_at() {
                 assert_eq!(groups.with_units.get(&(back, it.name.clone())), Some(&group));
-                held += 1;
+                with_units += 1;
             }
-            log_bytes += it.log.bytes();
+            assert!(*it.rare != *Rare::OFF || it.rare.boxed_bytes() == 0, "memory only for a group that needs it");
+            rare_bytes += it.rare_bytes();
         }
-        assert_eq!((held, log_bytes), (groups.with_units.len(), groups.log_bytes));
+        assert_eq!((with_units, rare_bytes), (groups.with_units.len(), groups.rare_bytes));
         self.check_ring(groups, groups.ring);
         for &slot in seen {
             let member = self.jobs[slot].member();

@@ -65,7 +65,7 @@ impl Queue {
             return Times::NEVER;
         }
         let ready_at = if roots[TreeId::Ready] == NIL { due } else { 0 };
-        let (mut limit, mut head, mut end_of_head) = (group.held_until, ready_at, NEVER);
+        let (mut limit, mut head, mut end_of_head) = (group.rare.held_until, ready_at, NEVER);
         if settings.ordered {
             (head, end_of_head) = self.head_times(roots);
             let leases = TreeId::OF_LEASES.into_iter().map(|id| tree::last(&self.jobs, roots[id]));
@@ -74,7 +74,7 @@ impl Queue {
         }
         limit = limit.max(self.next_free_lease(Some(roots), settings.group_concurrency, 0));
         if let Some(rate) = settings.group_rate {
-            limit = limit.max(group.log.next_free_unit(rate, 0));
+            limit = limit.max(group.rare.log.next_free_unit(rate, 0));
         }
         let opens_at = head.min(end_of_head).max(limit);
         Times { ready_at, opens_at, waits_from: due.max(head).max(limit), closes_at: self.closes_at(roots) }

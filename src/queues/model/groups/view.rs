@@ -48,7 +48,7 @@ impl Queue {
         let start = after.map_or(Bound::Unbounded, Bound::Excluded);
         let behind = groups.names.range::<[u8], _>((start, Bound::Unbounded));
         Box::new(behind.map(move |(name, &group)| {
-            let held_until = groups.table[group].held_until;
+            let held_until = groups.table[group].rare.held_until;
             self.group_view(name, groups.roots_of(group, &self.roots), held_until, now)
         }))
     }
@@ -73,7 +73,7 @@ impl Queue {
                 return false;
             }
             let it = &groups.table[group];
-            let view = self.group_view(&it.name, groups.roots_of(group, &self.roots), it.held_until, now);
+            let view = self.group_view(&it.name, groups.roots_of(group, &self.roots), it.rare.held_until, now);
             largest.push(Reverse(view.ready));
             if largest.len() > count {
                 largest.pop();
@@ -137,7 +137,10 @@ impl Queue {
         let groups = self.groups.as_deref().into_iter();
         groups.flat_map(|groups| {
             let idle = groups.with_units.values().copied().filter(|&group| groups.table[group].jobs == 0);
-            groups.in_turn().chain(idle).map(|group| (&*groups.table[group].name, groups.table[group].log.entries()))
+            groups
+                .in_turn()
+                .chain(idle)
+                .map(|group| (&*groups.table[group].name, groups.table[group].rare.log.entries()))
         })
     }
 
@@ -146,7 +149,7 @@ impl Queue {
     pub(in crate::queues::model) fn holds(&self) -> impl Iterator<Item = (&[u8], Millis)> {
         let groups = self.groups.as_deref().into_iter();
         let holds = groups.flat_map(|groups| groups.in_turn().map(|group| &groups.table[group]));
-        holds.filter(|group| group.held_until > 0).map(|group| (&*group.name, group.held_until))
+        holds.filter(|group| group.rare.held_until > 0).map(|group| (&*group.name, group.rare.held_until))
     }
 
     /// Lists the trees of each group with jobs. The group without a name comes first. The other groups follow in the
