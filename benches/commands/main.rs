@@ -111,7 +111,7 @@ fn main() {
     let scripts = Scripts::load(&mut bench.con);
     let mut contests = contests::all(&scripts, &abilities);
     let wanted = std::env::var("CONTESTS").ok();
-    let is_wanted = |slug| wanted.as_ref().is_none_or(|wanted| wanted.split(' ').any(|name| name == slug));
+    let is_wanted = |slug: &str| wanted.as_ref().is_none_or(|wanted| wanted.split(' ').any(|name| name == slug));
     contests.retain(|contest| is_wanted(contest.slug));
 
     if let Some(folder) = instructions {
