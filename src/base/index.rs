@@ -8,8 +8,8 @@
 //! A shard is an open-addressing table. A slot has 8 bytes: 32 bits of the name's hash, and the number. The hash bits
 //! determine the shard and the slot, so the table can move an entry without reading its name. A lookup reads a name
 //! only if all 32 bits are equal. The entries of a shard are ordered by their hashes, so a lookup of a missing name
-//! ends at the first higher hash. A shard grows by an eighth, so 3/4 to 7/8 of its slots are in use, and an entry takes
-//! about 10 bytes.
+//! ends at the first higher hash. A full shard grows by an eighth. So in a growing shard, 3/4 to 7/8 of the slots are
+//! in use, and an entry takes about 10 bytes.
 //!
 //! [`Index::hash`] is keyed (SipHash with a random key for each process), so no client can choose colliding names. The
 //! tracker of expiring sets handles many keyspace events, and hashes the key of each. So the tracker uses a faster hash

@@ -43,8 +43,8 @@ impl QueueValue {
         QueueValue { queue, contribution, upkeep: Upkeep::new() }
     }
 
-    /// Called when RENAME, MOVE, COPY or RESTORE has written the queue to a key. If the queue is unused, the time for
-    /// which it has been unused counts from its next check.
+    /// Called when RENAME, MOVE, COPY or RESTORE has written the queue to a key. If the queue is unused, its next
+    /// check begins to measure anew for how long it is unused.
     pub fn note_arrival(&self) {
         self.upkeep.unused_since.store(NEVER, Relaxed);
     }

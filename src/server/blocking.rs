@@ -57,7 +57,7 @@ impl<'c> CallingClient<'c> {
     }
 }
 
-/// Allows a command to block its client, once.
+/// The right of a command to block its client. Blocking uses up this right.
 pub struct Blockable<'c>(CallingClient<'c>);
 
 /// A blocked client, which can be woken. After its [`Wait::end`], waking has no effect.

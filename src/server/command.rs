@@ -152,7 +152,7 @@ impl Arg {
         arg
     }
 
-    /// Sets the keyword in front of the argument.
+    /// Declares that a keyword precedes the argument.
     pub const fn after(mut self, token: &'static CStr) -> Arg {
         self.token = Some(token);
         self

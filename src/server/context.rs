@@ -282,7 +282,8 @@ impl Context {
     }
 }
 
-/// In debug builds, panics if `is_known` is false: the server does not know `command`, and did not replicate it.
+/// In debug builds, panics if `is_known` is false, which means that the server does not know `command`, and did not
+/// replicate it.
 fn check_replicated(command: &CStr, key: Str<'_>, is_known: bool) {
     // tests/server/panics.rs makes a debug build panic here.
     debug_assert!(key.bytes() != b"zeitset:panic:during", "as ordered: %s%n");

@@ -107,9 +107,9 @@ pub(super) fn resolve_tags(ctx: &mut Context) {
     IS_PLANNED.store(false, Ordering::Relaxed);
 }
 
-/// Whether [`resolve_tags`] is to run after the current command, or is running. If the events that `resolve_tags` sends
-/// make another module remove or copy a tag again, the timer calls [`resolve_tags`] later, because an immediate call
-/// might cause an endless loop.
+/// Whether [`resolve_tags`] is to run after the current command, or is running. The function sends events, which may
+/// make another module remove or copy a tag. Then the timer calls the function again. An immediate call might cause an
+/// endless loop.
 static IS_PLANNED: AtomicBool = AtomicBool::new(false);
 
 /// Calls [`resolve_tags`] after the current command, if the server can do so.

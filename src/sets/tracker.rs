@@ -5,8 +5,8 @@
 //! `Tracking` is only a cache: code that opens a key decides by the tag whether the key is an expiring set.
 //!
 //! While a cluster slot is moved to this server, the slot belongs to another node. So the tracker ignores the keys of
-//! this slot until the move has ended. The tracker also forgets what it knew of the slot before, because an ordinary
-//! set may now have the name of a tracked set, and must not get a tag when ZPOPMIN changes it.
+//! this slot until the move has ended. The tracker also forgets the sets that it tracked in the slot. Otherwise, if an
+//! ordinary set now has the name of such a set, a ZPOPMIN would make the module add a tag to the ordinary set.
 
 use super::scan::Scan;
 use crate::base::alarm::Alarm;

@@ -51,8 +51,8 @@ fn days_of(year: u64, month: u64) -> u64 {
     }
 }
 
-/// Returns the number of days from 1970-01-01 to the first day of a month. The number is negative for December 1969,
-/// the month of the valid time `1969-12-31T23:30:00-01:00`.
+/// Returns the number of days from 1970-01-01 to the first day of a month. The number is negative for December 1969:
+/// `1969-12-31T23:30:00-01:00` is a valid time, because in UTC it is in 1970.
 fn days_before(year: u64, month: u64) -> i64 {
     // The Gregorian calendar, extended to the year 0.
     let leap_days = |year: u64| year.div_ceil(4) - year.div_ceil(100) + year.div_ceil(400);

@@ -57,8 +57,8 @@ fn split(id: u32) -> (u32, u32) {
 #[derive(Clone, Debug)]
 pub(super) struct Names {
     pages: Slab<NamePage>,
-    /// The last page for each length of names, in the order of the lengths. This list stays short: names of `n`
-    /// different lengths take at least `n * n / 2` bytes in total.
+    /// For each length of names, the last page with names of this length. The list is in the order of the lengths, and
+    /// stays short: names of `n` different lengths take at least `n * n / 2` bytes in total.
     last: Vec<(u32, u32)>,
     page_bytes: u32,
     index: Index,

@@ -61,8 +61,8 @@ impl Queue {
         slot.inspect(|&slot| self.wait_behind(slot, new, Kind::Follower)).is_some()
     }
 
-    /// Makes a push with AGAIN wait until the claim of the job ends. But if a push with DECLARE waits already, that
-    /// push gets the payload and the TTL of the push with AGAIN.
+    /// Makes a push with AGAIN wait until the claim of the job ends. But if a push with DECLARE waits already, only
+    /// that push goes on waiting, with the payload and the TTL of the push with AGAIN.
     pub(super) fn push_behind(&mut self, slot: u32, new: &NewJob<'_>) {
         match self.take_behind(slot) {
             Some(push) if push.kind != Kind::Follower => {

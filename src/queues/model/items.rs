@@ -39,7 +39,7 @@ pub(super) struct DueEntry {
     /// The deadline of the job's lease. In a tree of [`TreeId::OF_TTL`], the end of the job's TTL.
     pub end: Millis,
     /// The earliest deadline of the subtree: if it is in the future, a search for expired leases skips the subtree. In
-    /// a tree of [`TreeId::OF_TTL`], the latest end: if it has passed, all jobs of the subtree have expired.
+    /// a tree of [`TreeId::OF_TTL`], the latest end of a TTL: if it has passed, all jobs of the subtree have expired.
     pub bound: Millis,
     pub job: u32,
     /// Whether the entry is in the tree that contains the jobs of all groups. If not, it is in the tree of the job's

@@ -13,7 +13,8 @@ use crate::base::chunks::NIL;
 use smallvec::SmallVec;
 use std::ops::Range;
 
-/// A flag in the last byte of [`JobNode::high`]: the job has a group. No time is large enough to use this bit.
+/// A flag in the last byte of [`JobNode::high`]: the job has a group. The field also has the upper bits of
+/// [`Job::created`], and no time is large enough to use this bit.
 const GROUPED: u8 = 0x40;
 /// A flag in the last byte of [`JobNode::high`]: the job has a recurrence (EVERY).
 const RECURRING: u8 = 0x80;

@@ -33,7 +33,8 @@ impl State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum TreeId {
-    /// The job was due when its due time was last set, for example by a push, a NACK without a delay, or REDRIVE.
+    /// The command that set the due time of the job set a time that had come already, for example a push, a NACK
+    /// without a delay, or REDRIVE.
     Ready = 0,
     Delayed = 1,
     /// The job is claimed and has attempts left, and BACKOFF is off. When the lease expires, the job is due again.

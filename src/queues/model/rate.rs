@@ -16,8 +16,8 @@ use std::collections::VecDeque;
 const EXACT: u64 = 100;
 /// The maximum number of entries in a [`RateLog`]. A longer stored log is rejected.
 pub(super) const MAX_ENTRIES: usize = 512;
-/// The latest time at which a unit of a stored log may become available again. [`Rate::back_at`] always returns an
-/// earlier time.
+/// A stored log is rejected if one of its units becomes available again after this time. The times that
+/// [`Rate::back_at`] returns are earlier.
 pub(super) const MAX_BACK_AT: Millis = 4 * MAX_TIME;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl Rate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {
     pub back_at: Millis,
-    /// The number of these units, at least 1.
+    /// The number of taken units that become available again at this time, at least 1.
     pub units: u64,
 }
 

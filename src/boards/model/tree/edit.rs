@@ -53,7 +53,7 @@ impl Tree {
     }
 
     /// Sets the values of the row at `position` to `words`. Moves the row to the index `target`, which
-    /// [`Tree::seek_near`] has returned. O(rows of a leaf), plus O(log n) if the number of distinct tuples changes.
+    /// [`Tree::seek_near`] has returned. O(rows of a leaf), plus O(log n) if the number of distinct rows changes.
     pub(in super::super) fn shift(&mut self, position: Position, target: usize, words: &[u64]) {
         let leaf = &mut self.nodes[position.node];
         let (low, high) = (position.at.min(target), position.at.max(target));
