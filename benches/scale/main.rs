@@ -22,7 +22,11 @@ fn scales() -> Vec<u64> {
 }
 
 fn main() {
-    println!("# No call stops the server\n\n`make bench` (benches/scale) measured these figures.");
+    println!(
+        "# No call stops the server\n\n`make bench` (benches/scale) measured these figures. All figures are processor \
+         time of the server's main thread, unless a line says wall-clock time. [The \
+         summary](README.md#single-calls-at-scale) discusses the figures."
+    );
     let only = std::env::var("ONLY").unwrap_or_default();
     let parts: [(&str, fn()); 3] = [
         ("dataset", || scales().into_iter().for_each(dataset::run)),
