@@ -233,24 +233,32 @@ fn inspect(ctx: &mut Context, name: Str<'_>, is_copied: bool) {
 }
 
 /// Whether COPY or RESTORE has written this key as a copy of a set whose tag must be removed. The event does not name
-/// the source, so this function compares the key with up to `SOME` of these sets: the numbers of members and the last
-/// members.
+/// the source, so this function compares the key with these sets: the numbers of members and the last members.
 fn is_copy_of_pending(ctx: &mut Context, name: Str<'_>) -> bool {
-    /// The maximum number of sets with which the key is compared.
-    const SOME: usize = 16;
-    let sources =
-        tracker::with(ctx, |tracking| if tracking.has_pending() { tracking.copied(SOME) } else { Vec::new() });
-    if sources.is_empty() {
+    if !tracker::with(ctx, |tracking| tracking.has_pending()) {
         return false;
     }
     let here = database_of(ctx, name);
     let ends = |set: &mut SortedSet<'_, Reading>| (set.len(), set.last().map(|last| last.member.bytes().to_vec()));
-    let copy = read(ctx, name).map(|mut set| ends(&mut set));
-    let is_same = |ctx: &mut Context, DbKey { database, name }: &DbKey| {
-        let source = OwnedStr::new(name);
-        ctx.select(*database) && read(ctx, source.as_str()).map(|mut set| ends(&mut set)) == copy
-    };
-    let is_found = sources.iter().any(|source| is_same(ctx, source));
+    let Some(copy) = read(ctx, name).map(|mut set| ends(&mut set)) else { return false };
+    any_copied(ctx, here, |source| source.is_some_and(|mut source| ends(&mut source) == copy))
+}
+
+/// Whether `is_meant` is true of any set into which a STORE command has copied the tag and from which the module must
+/// still remove it. `is_meant` gets `None` if the key holds no sorted set. Selects the database `here` afterwards.
+///
+/// Reads at most `SOME` sets, because each COPY and RESTORE calls this function. If there are more, returns true: then
+/// the caller's key becomes ordinary, and no member is deleted.
+fn any_copied(ctx: &mut Context, here: i32, is_meant: impl Fn(Option<SortedSet<'_, Reading>>) -> bool) -> bool {
+    const SOME: usize = 16;
+    let keys = tracker::with(ctx, |tracking| tracking.copied(SOME + 1));
+    if keys.is_empty() || keys.len() > SOME {
+        return !keys.is_empty();
+    }
+    let is_any = keys.iter().any(|DbKey { database, name }| {
+        let name = OwnedStr::new(name);
+        ctx.select(*database) && is_meant(read(ctx, name.as_str()))
+    });
     ctx.select(here);
-    copy.is_some() && is_found
+    is_any
 }

@@ -342,6 +342,34 @@ fn a_copy_of_an_expiring_set_is_an_expiring_set() {
     assert!(has_tag(&mut c, "copy") && has_tag(&mut c, "moved"));
 }
 
+/// One script may store and copy any number of results. Each result differs from the others.
+#[test]
+fn no_copy_of_many_stored_results_is_an_expiring_set() {
+    const MANY: usize = 40;
+    let (server, replica, mut c) = start_pair();
+    c.run("ZADD o 5 x 6 y");
+    sample(&mut c);
+    let script = "for n = 1, ARGV[1] do \
+                    redis.call('ZUNIONSTORE', 'stored' .. n, 2, 'k', 'o') \
+                    redis.call('ZADD', 'stored' .. n, ARGV[2], 'last' .. n) \
+                    redis.call('COPY', 'stored' .. n, 'copy' .. n) \
+                    redis.call('DEL', 'stored' .. n) \
+                  end";
+    c.call(redis::cmd("EVAL").arg(script).arg(0).arg(MANY).arg(FAR + 9));
+    for n in 1..=MANY {
+        assert_tag_is_gone(&mut c, &format!("copy{n}"), "the script");
+    }
+    after_scan(&mut c);
+    for n in 1..=MANY {
+        c.script(&[
+            (format!("ZRANGE copy{n} 0 -1"), format!("['x' 'y' 'a' 'b' 'c' 'last{n}']")),
+            (format!("ZEXP.CARD copy{n}"), ORDINARY.into()),
+        ]);
+    }
+    replica.wait_for_sync(&server);
+    assert_same_data(&mut c, &mut replica.client());
+}
+
 /// ADOPT in the same turn keeps the tag that the STORE command has copied.
 #[test]
 fn the_result_of_a_store_command_can_be_adopted_in_the_same_turn() {
