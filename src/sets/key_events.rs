@@ -241,6 +241,8 @@ fn is_copy_of_pending(ctx: &mut Context, name: Str<'_>) -> bool {
     let here = database_of(ctx, name);
     let ends = |set: &mut SortedSet<'_, Reading>| (set.len(), set.last().map(|last| last.member.bytes().to_vec()));
     let Some(copy) = read(ctx, name).map(|mut set| ends(&mut set)) else { return false };
+    // The copy may have replaced one of these sets, and would be compared with itself.
+    gone(ctx, here, name);
     any_copied(ctx, here, |source| source.is_some_and(|mut source| ends(&mut source) == copy))
 }
 

@@ -336,10 +336,13 @@ fn a_copy_of_an_expiring_set_is_an_expiring_set() {
     let (_server, mut c) = start();
     c.run("ZADD o 5 x 6 y");
     sample(&mut c);
-    c.run_all(["MULTI", "ZUNIONSTORE t 2 k o", "COPY k copy", "RENAME k moved", "EXEC"]);
+    c.run_all(["MULTI", "ZUNIONSTORE t 2 k o", "ZUNIONSTORE u 2 k o"]);
+    c.run_all(["COPY k copy", "COPY k u REPLACE", "RENAME k moved", "EXEC"]);
     assert_tag_is_gone(&mut c, "t", "ZUNIONSTORE");
-    c.script(&[("ZEXP.MEMBERS copy", "['a' 'b' 'c']"), ("ZEXP.MEMBERS moved", "['a' 'b' 'c']")]);
-    assert!(has_tag(&mut c, "copy") && has_tag(&mut c, "moved"));
+    for key in ["copy", "u", "moved"] {
+        c.script(&[(format!("ZEXP.MEMBERS {key}"), "['a' 'b' 'c']")]);
+        assert!(has_tag(&mut c, key), "{key}");
+    }
 }
 
 /// One script may store and copy any number of results. Each result differs from the others.
