@@ -1,6 +1,8 @@
 //! The tag: the member `zeitset:expiring` with score `-inf` makes a sorted set an expiring set.
 
-use testkit::{Client, Dataset, FAR, PATIENCE, Server, after_scan, assert_same_data, eventually, start, start_pair};
+use testkit::{
+    Client, Dataset, FAR, PATIENCE, Server, after_scan, assert_agree, assert_same_data, eventually, start, start_pair,
+};
 
 const TAG: &str = "zeitset:expiring";
 
@@ -186,6 +188,17 @@ fn run_in(c: &mut Client, line: &str, command: &str) {
     } else {
         c.run(&line.replace("{}", command));
     }
+}
+
+/// The key had no tag when ZEXP.ADD removed its only member. Regression test: the key lost its TTL, but not on replicas.
+#[test]
+fn a_call_that_replaces_the_only_member_of_a_set_without_its_tag_keeps_the_ttl() {
+    let (server, replica, mut c) = start_pair();
+    c.run_all([&format!("ZEXP.ADD k AT {FAR}ms m"), &format!("PEXPIREAT k {FAR}")]);
+    c.run_all(["MULTI", "ZPOPMIN k", &format!("ZEXP.ADD k AT 1 m {FAR}ms n"), "PEXPIRETIME k"]);
+    assert_eq!(c.reply("EXEC"), format!("[['{TAG}' '-inf'] 1 {FAR}]"));
+    c.script(&[("ZEXP.MEMBERS k", "['n']")]);
+    assert_agree(&server, &[&replica]);
 }
 
 /// ZPOPMIN sends its event before it has removed all members. Here it removes the tag after the event.
