@@ -386,16 +386,45 @@ fn no_copy_of_many_stored_results_is_an_expiring_set() {
     assert_same_data(&mut c, &mut replica.client());
 }
 
-/// ADOPT in the same turn keeps the tag that the STORE command has copied.
+/// ADOPT in the same turn keeps the tag that the STORE command has copied. Regression test: replicas and the AOF did not
+/// get this, so the set was ordinary on a replica, and after its promotion or DEBUG LOADAOF for good.
 #[test]
 fn the_result_of_a_store_command_can_be_adopted_in_the_same_turn() {
-    let (_server, mut c) = start();
+    for (adopt, at) in [("ZEXP.ADOPT t", FAR), ("ZEXP.ADOPT t PLUS 1s", FAR + 1000)] {
+        let (server, replica, mut c) = start_pair();
+        let mut r = replica.client();
+        // From now on, the replica gets events.
+        r.run("ZEXP.CARD k");
+        sample(&mut c);
+        c.run_all(["MULTI", "ZUNIONSTORE t 1 k", &format!("PEXPIREAT t {FAR}"), adopt, "ZEXP.CARD t", "PEXPIRETIME t"]);
+        assert_eq!(c.reply("EXEC"), format!("[4 1 3 3 {FAR}]"), "{adopt}");
+        after_scan(&mut c);
+        c.run("ZEXP.ADD t 5m d");
+        replica.wait_for_sync(&server);
+        r.script(&[("ZEXP.CARD t", "4"), ("ZEXP.MEMBERS t LIMIT 1 9", "['a' 'b' 'c']")]);
+        assert_agree(&server, &[&replica]);
+        c.run("DEBUG LOADAOF");
+        r.run("REPLICAOF NO ONE");
+        for c in [&mut c, &mut r] {
+            after_scan(c);
+            assert!(has_tag(c, "t"), "{adopt}");
+            c.script(&[("ZSCORE t a", format!("'{at}'")), ("ZEXP.CARD t", "4".into())]);
+        }
+    }
+}
+
+/// Without its tag, such a result is a missing key.
+#[test]
+fn a_result_of_nothing_but_the_tag_is_not_adopted() {
+    let (server, replica, mut c) = start_pair();
     sample(&mut c);
-    c.run_all(["MULTI", "ZUNIONSTORE t 1 k", "ZEXP.ADOPT t", "ZEXP.CARD t"]);
-    assert_eq!(c.reply("EXEC"), "[4 3 3]");
-    after_scan(&mut c);
-    assert!(has_tag(&mut c, "t"));
-    c.script(&[("ZEXP.CARD t", "3")]);
+    for adopt in ["ZEXP.ADOPT t", "ZEXP.ADOPT t FORCE", "ZEXP.ADOPT t UNIT s PLUS 1h"] {
+        c.run_all(["MULTI", "ZRANGESTORE t k 0 0", adopt, "ZEXP.ADD t 5m a"]);
+        let reply = c.reply("EXEC");
+        assert!(reply.starts_with(&format!("[1 0 {ORDINARY}")), "{adopt}: {reply}");
+        eventually(PATIENCE, &format!("t is gone after {adopt}"), || c.int("EXISTS t") == 0);
+        assert_agree(&server, &[&replica]);
+    }
 }
 
 #[test]
