@@ -110,16 +110,21 @@ fn read<'c>(ctx: &'c mut Context, name: Str<'_>) -> Option<SortedSet<'c, Reading
 /// If not, this function reads the key in two cases:
 ///
 /// - During a first scan, the key may be an expiring set that the scan has not found yet.
-/// - If a STORE command has copied a tag that the module has not removed yet, the key may have this tag: a listener of
-///   another module may have moved the key between the two events of RENAME or MOVE.
+/// - If a listener of another module has moved a key between the two events of its RENAME or MOVE, a tag that a STORE
+///   command has copied may be in this key. This is the case if a key with such a tag is being moved, or if the tag is
+///   no longer where the tracker noted it.
 fn on_moved(ctx: &mut Context, event: &KeyEvent<'_>) {
-    let database = if event.kind == EventKind::MoveTo { database_of(ctx, event.key) } else { ctx.database() };
-    let (is_known, has_copied) = tracker::with(ctx, |tracking| {
-        let has_copied = tracking.has_copied();
-        (tracking.end_move(database, event.key.bytes()), has_copied)
-    });
-    if !is_known && (has_copied || tracker::is_first_scan(ctx)) {
-        inspect(ctx, event.key, has_copied);
+    let (database, tag) = (ctx.database(), tag::name(ctx));
+    let database = if event.kind == EventKind::MoveTo { database_of(ctx, event.key) } else { database };
+    let (is_known, is_copied_moving) =
+        tracker::with(ctx, |tracking| (tracking.end_move(database, event.key.bytes()), tracking.is_copied_moving()));
+    if is_known {
+        return;
+    }
+    let is_elsewhere = |set: Option<SortedSet<'_, Reading>>| set.is_none_or(|set| set.score(tag).is_none());
+    let is_copied = is_copied_moving || any_copied(ctx, database, is_elsewhere);
+    if is_copied || tracker::is_first_scan(ctx) {
+        inspect(ctx, event.key, is_copied);
     }
 }
 
@@ -249,8 +254,8 @@ fn is_copy_of_pending(ctx: &mut Context, name: Str<'_>) -> bool {
 /// Whether `is_meant` is true of any set into which a STORE command has copied the tag and from which the module must
 /// still remove it. `is_meant` gets `None` if the key holds no sorted set. Selects the database `here` afterwards.
 ///
-/// Reads at most `SOME` sets, because each COPY and RESTORE calls this function. If there are more, returns true: then
-/// the caller's key becomes ordinary, and no member is deleted.
+/// Reads at most `SOME` sets, because COPY, RESTORE, RENAME and MOVE call this function. If there are more, returns
+/// true: then the caller's key becomes ordinary, and no member is deleted.
 fn any_copied(ctx: &mut Context, here: i32, is_meant: impl Fn(Option<SortedSet<'_, Reading>>) -> bool) -> bool {
     const SOME: usize = 16;
     let keys = tracker::with(ctx, |tracking| tracking.copied(SOME + 1));
