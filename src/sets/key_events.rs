@@ -13,9 +13,15 @@
 //! - A STORE command copies the tag into its result, which must stay an ordinary set. So the tag is removed.
 //!
 //! The server allows no write in a handler. So the handler notes the pending tag, and [`resolve_tags`] adds or removes
-//! the tag: from Redis 7.2 on right after the command, transaction or script, on Redis 7.0 within milliseconds. If the
-//! key is renamed or copied before that, the handlers note the tag for the new key. On a replica, the handlers also
-//! note tags that were removed or copied, but only commands from the master add or remove the tags.
+//! the tag: from Redis 7.2 on right after the command, transaction or script, on Redis 7.0 within milliseconds. On a
+//! replica, the handlers also note tags that were removed or copied, but only commands from the master add or remove the
+//! tags.
+//!
+//! If the key is renamed or moved before that, the handlers note the tag for the new key. An event of COPY or RESTORE
+//! does not name the source, so the handlers guess: a copy that looks like a set with a copied tag is taken for a copy of
+//! this set. A wrong guess makes the copy of an expiring set ordinary, and deletes no member. So there is no such guess
+//! for a set without its tag: the copy of an ordinary set that looks like it would get a tag, and lose members. Such
+//! copies are ordinary.
 
 use super::scan::SetKind;
 use super::sweeper::{resolve_soon, resolve_tags};

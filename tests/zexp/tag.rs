@@ -358,6 +358,29 @@ fn a_copy_of_an_expiring_set_is_an_expiring_set() {
     }
 }
 
+/// The module cannot tell of which set these are copies. So they are ordinary sets, and lose no member.
+#[test]
+fn a_copy_that_may_be_one_of_an_ordinary_set_is_ordinary_and_whole() {
+    let (server, replica, mut c) = start_pair();
+    let many: Vec<_> = (0..17).map(|n| format!("ZRANGESTORE stored{n} k 0 1")).collect();
+    for before in [&["ZPOPMIN k".to_string()][..], &["ZUNIONSTORE t 1 k".to_string()][..], &many[..]] {
+        c.run("DEL copy");
+        sample(&mut c);
+        c.run_all(["MULTI", "ZADD k 1000 dead"]);
+        c.run_all(before);
+        c.run_all(["COPY k copy", "EXEC"]);
+        assert_tag_is_gone(&mut c, "copy", &before[0]);
+        after_scan(&mut c);
+        c.script(&[
+            ("ZEXP.CARD copy", ORDINARY),
+            ("ZRANGE copy 0 -1", "['dead' 'a' 'b' 'c']"),
+            ("ZEXP.MEMBERS k", "['a' 'b' 'c']"),
+        ]);
+        replica.wait_for_sync(&server);
+        assert_same_data(&mut c, &mut replica.client());
+    }
+}
+
 /// One script may store and copy any number of results. Each result differs from the others.
 #[test]
 fn no_copy_of_many_stored_results_is_an_expiring_set() {
