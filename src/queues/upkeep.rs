@@ -80,6 +80,8 @@ fn needs_round(ctx: &Context, now: Millis) -> bool {
 
 fn run_round(ctx: &mut Context) {
     let now = ctx.now();
+    // The clock may have been set back.
+    COUNTED_FROM.fetch_min(now, Relaxed);
     let mut cost = 0;
     while cost < MAX_ROUND_COST {
         // While the server may not write, a timer would fire again and again without effect. So the timer stays off,
