@@ -69,6 +69,8 @@ fn on_cron(ctx: &mut Context) {
     TIMER.catch_up(ctx);
     stored::update_totals(ctx);
     let now = ctx.now();
+    // The clock may have been set back.
+    COUNTED_FROM.fetch_min(now, Relaxed);
     if needs_round(ctx, now) && ctx.may_write_by_itself() {
         TIMER.arm(ctx, 1);
     }
@@ -80,8 +82,6 @@ fn needs_round(ctx: &Context, now: Millis) -> bool {
 
 fn run_round(ctx: &mut Context) {
     let now = ctx.now();
-    // The clock may have been set back.
-    COUNTED_FROM.fetch_min(now, Relaxed);
     let mut cost = 0;
     while cost < MAX_ROUND_COST {
         // While the server may not write, a timer would fire again and again without effect. So the timer stays off,
