@@ -59,7 +59,7 @@ class Endings:
     def finish(self, job: Job, kind: EventKind, error: BaseException | None) -> None:
         cron = self._upkeep.cron(job)
         if error is None or (cron is not None and (kind == "discarded" or job.attempt >= cron.max_attempts)):
-            chained = tuple(call.args for call in job._chained) if error is None else ()
+            chained = tuple(call.words for call in job._chained) if error is None else ()
             if cron is not None:
                 chained += (self._upkeep.next_run(job, cron, self._lease_ms),)
             self._report(job, kind, error, chained=chained)
