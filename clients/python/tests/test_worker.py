@@ -201,6 +201,7 @@ def test_a_job_whose_id_is_no_text_is_a_job_like_any_other(one: Any) -> None:
     assert watched.error is None
     assert sorted(watched.kinds()) == ["completed", "completed", "dead", "dead", "discarded", "failed"]
     assert (queue.stats()["acked"], queue.stats()["expired_leases"]) == (2, 0)
+    assert r"<Job \xff" in repr(watched.events[-1].job), "a log can write it"
     assert one.execute_command("ZEXP.MEMBERS", "seen") == [b"\xff\0chains"]
     assert one.execute_command("ZEXP.MEMBERS", b"seen:\xff\0chains") == [b"m"]
 

@@ -130,7 +130,8 @@ class Job:
         self._chained.append(call)
 
     def __repr__(self) -> str:
-        return f"<Job {self.id} of {self.queue}, attempt {self.attempt}>"
+        id = encoded(self.id).decode("utf-8", "backslashreplace")  # a log may refuse text without UTF-8
+        return f"<Job {id} of {self.queue}, attempt {self.attempt}>"
 
 
 @dataclass(frozen=True)
