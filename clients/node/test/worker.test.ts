@@ -2,8 +2,9 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
+import type { Redis } from "ioredis";
 import { Discard, type Job, Queue, Retry, Worker } from "zeitset";
-import { withEach } from "./support/clients.js";
+import { ioredis, withEach } from "./support/clients.js";
 import { deferred, until } from "./support/until.js";
 import { thrown } from "./support/thrown.js";
 import { work } from "./support/work.js";
@@ -86,6 +87,30 @@ withEach("the last attempt that fails is dead; so is what is discarded, or canno
   assert.equal((await queue.get("discarded"))?.error, "Discard: no such user");
   const raw = new Queue<Buffer>(place.redis, "jobs", { codec: "bytes" });
   assert.match((await raw.get("unreadable"))?.error ?? "", /^PayloadError: /);
+});
+
+withEach("a job whose ID is not UTF-8 is a job like any other", async (place) => {
+  const redis = (await ioredis(place.test, place.server)) as Redis;
+  for (const name of ["ok", "chains", "fails", "stops"]) {
+    await redis.call("ZQ.PUSH", "jobs", JSON.stringify(name), "ID", Buffer.from(`\xff\\${name}`, "latin1"), "MAXATTEMPTS", "1");
+  }
+  const next = new Queue<string>(place.redis, "next");
+  const { events, disconnected } = work<string>(place, "jobs", async (job) => {
+    assert.equal(await job.progress("half"), true);
+    assert.equal(await job.lastProgress(), "half");
+    if (job.payload === "fails") throw new Error("no luck");
+    if (job.payload === "stops") throw new Discard("never");
+    const { deadlineMs } = job;
+    await until("a heartbeat has extended the lease", () => job.deadlineMs > deadlineMs);
+    if (job.payload === "chains") job.chain(next.calls.push("y", { id: `${job.id}:next` }));
+  }, { lease: "3s" });
+  await until("all are done", () => events.length === 6);
+  const ended = ["completed chains", "completed ok", "dead fails", "dead stops", "discarded stops", "failed fails"];
+  assert.deepEqual([...events].sort(), ended.map((event) => event.replace(" ", " \\xff\\x5c")));
+  const stats = await new Queue(place.redis, "jobs").stats();
+  assert.deepEqual([stats?.["acked"], stats?.dead, stats?.["expiredLeases"]], [2, 2, 0]);
+  assert.equal((await next.get("\\xff\\x5cchains:next"))?.payload, "y");
+  assert.deepEqual(disconnected, []);
 });
 
 withEach("a job asks to be run again, with or without counting the attempt", async (place) => {

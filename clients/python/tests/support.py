@@ -54,6 +54,17 @@ def free_port() -> int:
             return port
 
 
+def certificate(folder: Path) -> dict[str, str]:
+    """Makes a self-signed certificate of 127.0.0.1. Returns the settings with which a server uses it."""
+    made = f"-newkey rsa:2048 -nodes -keyout {folder}/key -out {folder}/cert -subj /CN=test -addext subjectAltName=IP:127.0.0.1"
+    subprocess.run(["openssl", "req", "-x509", *made.split()], check=True, capture_output=True)
+    return {"tls-cert-file": f"{folder}/cert", "tls-key-file": f"{folder}/key", "tls-ca-cert-file": f"{folder}/cert"}
+
+
+def as_options(settings: dict[str, str]) -> list[str]:
+    return [word for name, value in settings.items() for word in (f"--{name}", value)]
+
+
 def missing() -> str | None:
     if shutil.which(REDIS_SERVER) is None:
         return f"{REDIS_SERVER} is not installed"

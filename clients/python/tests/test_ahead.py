@@ -20,7 +20,10 @@ import pytest
 import redis
 import redis.asyncio
 
-from zeitset import CostTooHigh, Limiter, check_all
+from zeitset import Call, CostTooHigh, Limiter, check_all
+from zeitset._deciding import Decider
+from zeitset._limits import LimiterCalls
+from zeitset._run import drive, run
 from zeitset.asyncio import Limiter as AsyncLimiter
 
 from .support import NO_RETRY, Proxy, Server, free_port, until
@@ -240,6 +243,22 @@ def test_reset_drops_what_is_held_and_several_limits_are_asked(one: Any) -> None
     both = check_all((limiter, "ann", 5), (Limiter(one, "day", "9/1d"), "ann"))
     assert both.allowed and both.checks[0].remaining == 994
     assert limiter.check("ann", 1000, force=True).debt == 6
+
+
+def test_a_reset_drops_the_units_of_a_call_in_flight(one: Any) -> None:
+    """The server has carried out the call before the reset, and its reply comes after that of the reset."""
+    decider = Decider(LimiterCalls("api", "1000/1h", ahead=200), None, True)
+    for _ in range(3):
+        drive(one, decider.check("ann", 1, False))
+    checking = decider.check("ann", 1, False)
+    call = next(checking)
+    assert isinstance(call, Call)
+    check = run(one, call)
+    assert check.remaining == 993, "the call takes four units"
+    drive(one, decider.reset("ann"))
+    with pytest.raises(StopIteration) as end:
+        checking.send(check)
+    assert end.value.value.allowed and decider.known("ann", 1) is None
 
 
 def test_callers_that_wait_share_the_fate_of_the_call() -> None:

@@ -18,7 +18,7 @@ from zeitset._link import Backoff
 from zeitset.errors import boundary, is_away
 
 from .raised import raised
-from .support import NO_RETRY, Proxy, Server, until, working
+from .support import NO_RETRY, Proxy, Server, free_port, until, working
 
 PLACES = ("sending", "reading", "decoding")
 ENDS = ("KeyboardInterrupt", "SystemExit", "GeneratorExit")
@@ -148,6 +148,21 @@ def test_a_reply_that_is_not_that_of_redis_is_an_outage(shared: Server, one: Any
         assert check.allowed and check.error
         assert Limiter(r, "sync", "5/1m").check("ann").remaining == 4, "the garbage has reached nobody else"
         asyncio.run(ask(proxy))
+
+
+class OldPool(redis.BlockingConnectionPool):
+    """As in redis-py 5: `disconnect` has no parameter."""
+
+    def disconnect(self) -> None:  # type: ignore[override]
+        super().disconnect()
+
+
+@pytest.mark.parametrize("kind", [redis.BlockingConnectionPool, OldPool])
+def test_a_pool_of_redis_py_5_does_not_hide_the_error(kind: type[redis.ConnectionPool]) -> None:
+    r = redis.Redis(connection_pool=kind(port=free_port(), retry=NO_RETRY))
+    with pytest.raises(redis.ConnectionError):
+        Queue(r, "q").push("x")
+    assert Limiter(r, "a", "5/1m", on_error="allow", timeout=None).check("ann").allowed
 
 
 def calls(r: Any, command: str) -> int:

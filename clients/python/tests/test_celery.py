@@ -18,7 +18,7 @@ import redis
 
 from zeitset import Queue as Jobs
 
-from .support import REDIS_SERVER, Proxy, Server, free_port, until
+from .support import REDIS_SERVER, Proxy, Server, as_options, certificate, free_port, until
 
 kombu = pytest.importorskip("kombu")
 
@@ -430,11 +430,9 @@ def test_key_prefix_database_user_and_password_are_those_of_kombu(shared: Server
 
 
 def test_tls_and_unix_sockets(tmp_path: Path) -> None:
-    made = f"-newkey rsa:2048 -nodes -keyout {tmp_path}/key -out {tmp_path}/cert -subj /CN=test -addext subjectAltName=IP:127.0.0.1"
-    subprocess.run(["openssl", "req", "-x509", *made.split()], check=True, capture_output=True)
     tls_port, path = free_port(), tmp_path / "socket"
-    tls = ("--tls-port", tls_port, "--tls-cert-file", tmp_path / "cert", "--tls-key-file", tmp_path / "key", "--tls-auth-clients", "no")
-    server = Server(tmp_path, *map(str, tls), "--unixsocket", str(path))
+    tls = {**certificate(tmp_path), "tls-port": str(tls_port), "tls-auth-clients": "no"}
+    server = Server(tmp_path, *as_options(tls), "--unixsocket", str(path))
     try:
         trusted = f"zeitsets://127.0.0.1:{tls_port}/0?ssl_ca_certs={tmp_path / 'cert'}"
         for url in (trusted, f"zeitset+socket://{path}"):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from zeitset import Cron, Job, Queue
+from zeitset import Cron, Job, Queue, Retry
 from zeitset._codec import Json
 from zeitset._upkeep import Upkeep
 
@@ -72,6 +72,23 @@ def test_a_run_that_fails_is_given_up_and_the_next_one_comes(one: Any) -> None:
         until(lambda: watched.kinds() == ["failed"] * 3)
         job = queue.get("report")
     assert job and (job.state, job.attempts) == ("delayed", 0)
+
+
+def test_a_run_that_asks_for_one_attempt_too_many_is_given_up(one: Any) -> None:
+    queue, errors = Queue(one, "q"), [Retry(after="1d", free=True), Retry(after="1d")]
+
+    def handler(job: Job) -> None:
+        raise errors.pop(0)
+
+    cron = Cron("report", "0 3 1 1 *", max_attempts=1)
+    with working(one, "q", handler, cron=[cron]) as watched:
+        until(lambda: queue.get("report"))
+        queue.reschedule("report", delay=0)
+        until(lambda: watched.kinds() == ["retried"])
+        queue.reschedule("report", delay=0)
+        until(lambda: watched.kinds() == ["retried", "failed"])
+        job = queue.get("report")
+    assert job and (job.state, job.attempts, job.due_ms) == ("delayed", 0, due(cron)), "the next run waits"
 
 
 def test_another_expression_moves_the_job(one: Any) -> None:

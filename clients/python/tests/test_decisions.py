@@ -11,13 +11,13 @@ import pytest
 import redis
 import redis.asyncio
 
-from zeitset import Check, Limiter, Policy, check_all
+from zeitset import Check, Limiter, OutcomeUnknown, Policy, check_all
 from zeitset import _denials
 from zeitset._denials import Denials
 from zeitset.asyncio import Limiter as AsyncLimiter
 from zeitset.asyncio import check_all as acheck_all
 
-from .support import NO_RETRY, Server, free_port
+from .support import NO_RETRY, Proxy, Server, free_port
 
 
 def checks(client: Any) -> int:
@@ -58,6 +58,40 @@ def test_refund_and_reset_forget_denials(one: Any) -> None:
     assert limiter.check("ann", 4).allowed and not limiter.check("ann").allowed
     limiter.reset("ann")
     assert limiter.check("ann").allowed
+
+
+@pytest.mark.parametrize("command", ["DEL", "ZRL.REFUND"])
+def test_a_refund_or_reset_whose_reply_is_lost_forgets_the_denial(shared: Server, one: Any, command: str) -> None:
+    """The server has carried out the command."""
+
+    def mend(limiter: Any, check: Check) -> Any:
+        return limiter.reset("ann") if command == "DEL" else limiter.refund("ann", 1, check)
+
+    async def main(proxy: Proxy) -> None:
+        async with redis.asyncio.Redis(port=proxy.port) as r:
+            limiter = AsyncLimiter(r, "async", "1/1d", timeout=20)
+            taken = await limiter.check("ann")
+            assert not (await limiter.check("ann")).allowed
+            one.config_resetstat()
+            proxy.hold(command.encode())
+            mending = asyncio.create_task(mend(limiter, taken))
+            while f"cmdstat_{command.lower()}" not in map(str.lower, one.info("commandstats")):
+                await asyncio.sleep(0.001)
+            mending.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await mending
+            proxy.let_go()
+            assert (await limiter.check("ann")).allowed
+
+    with Proxy(shared.port) as proxy, proxy.client() as r:
+        limiter = Limiter(r, "tokens", "1/1d")
+        taken = limiter.check("ann")
+        assert not limiter.check("ann").allowed
+        proxy.lose(command.encode())
+        with pytest.raises(OutcomeUnknown):
+            mend(limiter, taken)
+        assert limiter.check("ann").allowed
+        asyncio.run(main(proxy))
 
 
 def test_another_process_that_refunds_is_not_heard_until_the_wait_is_over(one: Any) -> None:

@@ -16,7 +16,7 @@ from redis.sentinel import Sentinel
 from zeitset import Limiter, Queue, check_all
 from zeitset.asyncio import Queue as AsyncQueue
 
-from .support import REDIS_SERVER, Server, clustered, free_port, move, until, working
+from .support import REDIS_SERVER, Server, as_options, certificate, clustered, free_port, move, until, working
 
 
 @pytest.fixture
@@ -85,6 +85,35 @@ def test_a_limiter_asks_the_primary_that_sentinel_names(pair: tuple[Server, Serv
     until(lambda: limiter.check("x").allowed)
     with replica.client(retry_on_error=[redis.ConnectionError]) as promoted:
         assert Limiter(promoted, "a", "9/m").peek("x").remaining < 9
+
+
+def test_a_limiter_trusts_the_certificates_of_a_client_that_asks_sentinel(tmp_path: Path) -> None:
+    tls, tls_port, port = certificate(tmp_path), free_port(), free_port()
+    server = Server(tmp_path, *as_options(tls), "--tls-port", str(tls_port))
+    settings = tmp_path / "sentinel.conf"
+    settings.write_text(
+        f"port {port}\nbind 127.0.0.1\ndir {tmp_path}\ntls-replication yes\n"
+        + "".join(f"{name} {file}\n" for name, file in tls.items())
+        + f"sentinel monitor zeit 127.0.0.1 {tls_port} 1\n"
+    )
+    process = subprocess.Popen([REDIS_SERVER, str(settings), "--sentinel"], stdout=subprocess.DEVNULL)
+    try:
+        # The server asks for the certificate of the client.
+        trusted = {"ssl_ca_certs": f"{tmp_path}/cert", "ssl_certfile": f"{tmp_path}/cert", "ssl_keyfile": f"{tmp_path}/key"}
+        client = Sentinel([("127.0.0.1", port)], ssl=True, **trusted).master_for("zeit")
+        until(lambda: is_up(client))
+        assert Limiter(client, "a", "9/m").check("x").remaining == 8
+    finally:
+        process.kill()
+        process.wait()
+        server.kill()
+
+
+def is_up(client: Any) -> bool:
+    try:
+        return bool(client.ping())
+    except redis.RedisError:
+        return False
 
 
 @pytest.fixture

@@ -4,16 +4,18 @@ import asyncio
 import os
 import signal
 import time
+from collections.abc import Callable
 from typing import Any, Literal
 
 import pytest
 import redis
 import redis.asyncio
 
-from zeitset import Check, Checks, CostTooHigh, Limiter, Policy, check_all
+from zeitset import Check, Checks, CostTooHigh, Limiter, OutcomeUnknown, Policy, check_all
 from zeitset.asyncio import Limiter as AsyncLimiter
+from zeitset.asyncio import check_all as acheck_all
 
-from .support import NO_RETRY, Server, free_port, until
+from .support import NO_RETRY, Proxy, Server, free_port, until
 
 
 def test_a_limit_denies_and_says_how_long_to_wait(r: Any) -> None:
@@ -156,9 +158,43 @@ def test_a_server_that_hangs_holds_no_check_up(tmp_path: Any, kind: str) -> None
             os.kill(server._process.pid, signal.SIGCONT)
             until(lambda: limiter.check("x").error is None)
         assert all(check.allowed and isinstance(check.error, redis.TimeoutError) for check in errors), errors
+        # The first call has a connection. The others fail while they connect, and have sent nothing.
+        assert [isinstance(check.error, OutcomeUnknown) for check in errors] == [True, False, False]
     finally:
         os.kill(server._process.pid, signal.SIGCONT)
         server.kill()
+
+
+TAKING: dict[str, Callable[[Any], Any]] = {
+    "ZRL.CHECK": lambda limiter: limiter.check("x"),
+    "ZRL.MCHECK": lambda limiter: (acheck_all if isinstance(limiter, AsyncLimiter) else check_all)((limiter, "x")),
+    "ZRL.REFUND": lambda limiter: limiter.refund("x", 1, 1),
+    "DEL": lambda limiter: limiter.reset("x"),
+    "ZRL.PEEK": lambda limiter: limiter.peek("x"),
+}
+
+
+@pytest.mark.parametrize("command", TAKING)
+def test_a_call_that_takes_too_long_may_have_been_carried_out(shared: Server, one: Any, command: str) -> None:
+    async def main() -> BaseException:
+        async with redis.asyncio.Redis(port=proxy.port) as r:
+            limiter = AsyncLimiter(r, "a", "9/m", timeout="300ms")
+            await limiter.check("x")
+            proxy.hold(command.encode())
+            with pytest.raises(redis.TimeoutError) as found:
+                await TAKING[command](limiter)
+            return found.value
+
+    with Proxy(shared.port) as proxy, proxy.client() as r:
+        limiter = Limiter(r, "a", "9/m", timeout="300ms")
+        limiter.check("x")
+        proxy.hold(command.encode())
+        with pytest.raises(redis.TimeoutError) as found:
+            TAKING[command](limiter)
+        proxy.let_go()
+        errors = [found.value, asyncio.run(main())]
+        proxy.let_go()
+    assert [isinstance(error, OutcomeUnknown) for error in errors] == [command != "ZRL.PEEK"] * 2, errors
 
 
 async def hanging(server: Server, place: Any, client: Any) -> list[Check]:

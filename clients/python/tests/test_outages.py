@@ -13,7 +13,7 @@ import pytest
 import redis
 from redis.cluster import ClusterNode
 
-from zeitset import Job, Queue, Worker
+from zeitset import Cron, Job, Queue, Worker
 
 from .support import Proxy, Server, until, working
 
@@ -166,6 +166,47 @@ def test_what_is_finished_and_not_yet_told_is_extended(server: Server) -> None:
             r.config_set("maxmemory", "0")
             until(lambda: "completed" in watched.kinds())
         assert (runs, queue.stats()["expired_leases"], next_ones.stats()["ready"]) == ([1], 0, 1)
+
+
+def test_a_refused_outcome_does_not_lose_the_claim_that_is_sent_with_it(server: Server) -> None:
+    """ZQ.CLAIM works while the server has no memory. The chained push is refused, and with it the ACK."""
+    runs: list[tuple[str, int]] = []
+    with server.client() as r:
+        queue, next_ones = Queue(r, "q"), Queue(r, "next")
+
+        def handler(job: Job) -> None:
+            runs.append((job.id, job.attempt))
+            if job.id == "0":
+                r.config_set("maxmemory", "1")
+                job.chain(next_ones.calls.push("y", id="y"))
+
+        queue.push_many([{"payload": number, "id": str(number)} for number in range(12)])
+        with working(r, "q", handler, concurrency=3, lease=60) as watched:
+            until(lambda: len(runs) == 12)
+            until(lambda: watched.kinds().count("completed") == 11 and "refused" in watched.kinds())
+            r.config_set("maxmemory", "0")
+            until(lambda: watched.kinds().count("completed") == 12)
+            assert watched.worker.state == "running"
+        assert set(watched.kinds()) == {"refused", "completed"}, "the connections are kept"
+        assert sorted(runs) == sorted((str(number), 1) for number in range(12))
+        assert next_ones.stats()["ready"] == 1
+
+
+def test_a_worker_whose_recurring_jobs_are_refused_does_the_other_jobs(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("zeitset._source._MINUTE", 0.1)
+    done: list[Any] = []
+    with server.client() as r:
+        queue = Queue(r, "q")
+        queue.push("x")
+        r.config_set("maxmemory", "1")
+        with working(r, "q", lambda job: done.append(job.payload), cron=[Cron("report", "0 3 1 1 *")]) as watched:
+            until(lambda: done == ["x"])
+            assert watched.worker.state == "running" and watched.kinds()[0] == "refused" and not queue.get("report")
+            r.config_set("maxmemory", "0")
+            until(lambda: queue.get("report"))
+        assert set(watched.kinds()) == {"refused", "completed"}
 
 
 def test_a_claim_that_came_late_is_given_back(shared: Server, one: Any) -> None:

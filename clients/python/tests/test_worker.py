@@ -12,7 +12,7 @@ import pytest
 import redis
 import redis.asyncio
 
-from zeitset import Discard, Job, Queue, Retry, Worker
+from zeitset import Discard, ExpiringSet, Job, Queue, Retry, Worker
 from zeitset.asyncio import Queue as AsyncQueue
 
 from .support import Server, until, working
@@ -174,6 +174,36 @@ def test_a_payload_that_cannot_be_decoded_is_discarded(one: Any) -> None:
         until(lambda: watched.kinds() == ["discarded", "dead"])
     assert one.execute_command("ZQ.STATS", "q")  # the queue still works
     assert Queue(one, "q").stats()["dead"] == 1
+
+
+def test_a_job_whose_id_is_no_text_is_a_job_like_any_other(one: Any) -> None:
+    """Other clients may push any bytes."""
+    queue, seen = Queue(one, "q"), ExpiringSet(one, "seen")
+
+    async def handler(job: Job) -> None:
+        assert await job.progress("half") and await job.last_progress() == "half"
+        if job.payload == "fails":
+            raise RuntimeError("no luck")
+        if job.payload == "stops":
+            raise Discard("never")
+        first = job.deadline_ms
+        while job.deadline_ms == first:  # until a heartbeat has extended the lease
+            await asyncio.sleep(0.01)
+        if job.payload == "chains":
+            job.chain(seen.calls.add(job.id, ttl=60))
+            job.chain(ExpiringSet(one, f"seen:{job.id}").calls.add("m", ttl=60))
+
+    names = ("ok", "chains", "fails", "stops")
+    for name in names:
+        one.execute_command("ZQ.PUSH", "q", f'"{name}"', "ID", b"\xff\0" + name.encode(), "MAXATTEMPTS", 1)
+    with working(one, "q", handler, lease="3s") as watched:
+        until(lambda: len(watched.kinds()) == 6 or watched.error)
+    assert watched.error is None
+    assert sorted(watched.kinds()) == ["completed", "completed", "dead", "dead", "discarded", "failed"]
+    assert (queue.stats()["acked"], queue.stats()["expired_leases"]) == (2, 0)
+    assert r"<Job \xff" in repr(watched.events[-1].job), "a log can write it"
+    assert one.execute_command("ZEXP.MEMBERS", "seen") == [b"\xff\0chains"]
+    assert one.execute_command("ZEXP.MEMBERS", b"seen:\xff\0chains") == [b"m"]
 
 
 def test_bytes_are_for_who_asks(one: Any) -> None:

@@ -1,5 +1,6 @@
 /** The commands of workers: ZQ.CLAIM, ACK, NACK, EXTEND. */
 
+import { isUtf8 } from "node:buffer";
 import type { Reply, Word } from "../connection.js";
 import { ProtocolError } from "../errors.js";
 import { inMs, integer, integerOrNull, list, text } from "../values.js";
@@ -9,7 +10,10 @@ import { bytes } from "./queues.js";
 export interface Claimed {
   /** The key of the queue, or of its shard. */
   readonly key: string;
+  /** An ID that is not UTF-8 has its bytes in the form `\xff`. */
   readonly id: string;
+  /** The ID in commands. */
+  readonly rawId: Word;
   readonly token: number;
   readonly attempt: number;
   readonly deadlineMs: number;
@@ -36,7 +40,7 @@ export function claimed(reply: Reply): Claimed[] {
     const [key, id, token, attempt, deadlineMs, payload] = list(row);
     return {
       key: text(key),
-      id: text(id),
+      ...idsOf(id),
       token: integer(token),
       attempt: integer(attempt),
       deadlineMs: integer(deadlineMs),
@@ -45,9 +49,15 @@ export function claimed(reply: Reply): Claimed[] {
   });
 }
 
-export type Held = Pick<Claimed, "key" | "id" | "token">;
+function idsOf(reply: Reply | undefined): Pick<Claimed, "id" | "rawId"> {
+  if (!(reply instanceof Buffer) || isUtf8(reply)) return { id: text(reply), rawId: text(reply) };
+  const escape = (byte: string): string => `\\x${byte.charCodeAt(0).toString(16).padStart(2, "0")}`;
+  return { id: reply.toString("latin1").replace(/[^ -[\]-~]/g, escape), rawId: reply };
+}
 
-export const ack = ({ key, id, token }: Held): Word[] => ["ZQ.ACK", key, id, `${token}`];
+export type Held = Pick<Claimed, "key" | "rawId" | "token">;
+
+export const ack = ({ key, rawId, token }: Held): Word[] => ["ZQ.ACK", key, rawId, `${token}`];
 
 export interface Nack {
   /** The time in ms until the job is due again. By default, the queue's BACKOFF determines this time. */
@@ -63,8 +73,8 @@ export interface Nack {
 /** The server refuses a due time beyond 2^53 ms. A job with such a delay would not be reported. */
 const LONGEST_MS = 2 ** 52;
 
-export function nack({ key, id, token }: Held, { delayMs, dead, free, holdMs, error }: Nack): Word[] {
-  const words: Word[] = ["ZQ.NACK", key, id, `${token}`];
+export function nack({ key, rawId, token }: Held, { delayMs, dead, free, holdMs, error }: Nack): Word[] {
+  const words: Word[] = ["ZQ.NACK", key, rawId, `${token}`];
   if (dead) words.push("DEAD");
   else if (delayMs !== undefined) words.push("DELAY", inMs(Math.min(delayMs, LONGEST_MS)));
   if (free) words.push("FREE");
@@ -73,11 +83,11 @@ export function nack({ key, id, token }: Held, { delayMs, dead, free, holdMs, er
   return words;
 }
 
-export const extend = (key: string, jobs: readonly Pick<Claimed, "id" | "token">[], leaseMs: number): Word[] => [
+export const extend = (key: string, jobs: readonly Pick<Claimed, "rawId" | "token">[], leaseMs: number): Word[] => [
   "ZQ.EXTEND",
   key,
   inMs(leaseMs),
-  ...jobs.flatMap(({ id, token }) => [id, `${token}`]),
+  ...jobs.flatMap(({ rawId, token }) => [rawId, `${token}`]),
 ];
 
 /** Returns the new deadline of each of `count` jobs; null if the lease is lost. */

@@ -56,7 +56,10 @@ const MAX_PROGRESS = 1024;
 export class Job<T> {
   /** @internal */
   readonly key: string;
+  /** The ID. If another client has pushed an ID that is not UTF-8, its bytes have the form `\xff`. */
   readonly id: string;
+  /** @internal */
+  readonly rawId: Word;
   /**
    * A fencing token. Later claims of the queue have larger tokens. Let the handler store the token with its data, and
    * refuse writes with a smaller token.
@@ -89,6 +92,7 @@ export class Job<T> {
     this.#ask = ask;
     this.key = claimed.key;
     this.id = claimed.id;
+    this.rawId = claimed.rawId;
     this.token = claimed.token;
     this.attempt = claimed.attempt;
     this.#deadlineMs = claimed.deadlineMs;
@@ -140,13 +144,13 @@ export class Job<T> {
   async progress(text: string): Promise<boolean> {
     const length = Buffer.byteLength(text);
     if (length > MAX_PROGRESS) throw new RangeError(`a text of progress has at most ${MAX_PROGRESS} bytes, not ${length}`);
-    const reply = await this.#ask(["ZQ.PROGRESS", this.key, this.id, `${this.token}`, text]);
+    const reply = await this.#ask(["ZQ.PROGRESS", this.key, this.rawId, `${this.token}`, text]);
     return decoded(() => integer(reply)) === 1;
   }
 
   /** Reads the last text of `progress`, of this attempt or an earlier one; null if there is none. */
   async lastProgress(): Promise<string | null> {
-    const reply = await this.#ask(["ZQ.GET", this.key, this.id]);
+    const reply = await this.#ask(["ZQ.GET", this.key, this.rawId]);
     return decoded(() => (reply === null ? null : textOrNull(fields(reply).get("progress") ?? null)));
   }
 

@@ -57,7 +57,7 @@ export function released<T>(job: Job<T>, ms: number): Outcome<T> {
 export function failed<T>(job: Job<T>, ms: number, error: Error, backoffMs: number | undefined): Outcome<T> {
   if (error instanceof Discard) return discarded(job, ms, error);
   const text = kept(error);
-  const look = ["ZQ.GET", job.key, job.id];
+  const look = ["ZQ.GET", job.key, job.rawId];
   if (error instanceof Retry) {
     const holdMs = error.hold ? error.afterMs : undefined;
     const words = wire.nack(job, { delayMs: error.afterMs ?? backoffMs, free: error.free, holdMs, error: text });

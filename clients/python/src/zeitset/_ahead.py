@@ -38,6 +38,8 @@ class PendingCall:
         """The sum of the costs of the waiting callers."""
         self.error: BaseException | None = None
         self.has_reply = False
+        self.was_reset = False
+        """Whether the key's limit was reset during the call. The server may have counted the units before the reset."""
         self.waiting: list[Callable[[], object]] = []
 
 
@@ -136,7 +138,7 @@ class Ahead:
                 if check.allowed:
                     self._expire(key, stock)
                     stock.want = max(call.units, min(call.wanted, self._max_units))
-                    stock.left, stock.used = call.units - call.cost, call.cost
+                    stock.left, stock.used = 0 if call.was_reset else call.units - call.cost, call.cost
                     stock.check, stock.replied, stock.deadline = check, now(), call.sent + self._hold
                     self._keep(key, stock, stock.deadline)
                 else:
@@ -145,10 +147,14 @@ class Ahead:
             wake()
 
     def drop(self, key: str) -> None:
-        """Forgets the units that were taken ahead for a key, because the key's limit was reset."""
+        """Forgets the units that were taken ahead for a key, because the key's limit was reset. Also forgets those of a
+        call in flight."""
         with self._lock:
-            if key in self._stocks:
-                self._stocks[key].left = 0
+            stock = self._stocks.get(key)
+            if stock is not None:
+                stock.left = 0
+                if stock.call is not None:
+                    stock.call.was_reset = True
 
     def start(self) -> bool:
         """Marks the sweep as running. The sweep refunds unused units. If the sweep was not running, returns True, and

@@ -93,18 +93,22 @@ class Decider:
         return held or (yield self.calls.peek(key, cost))
 
     def refund(self, key: str, units: int, check: Check | int) -> Steps[int]:
-        given: int = yield self.calls.refund(key, units, check)
-        if self.denials is not None:
-            self.denials.forget(key)
-        return given
+        try:
+            given: int = yield self.calls.refund(key, units, check)
+            return given
+        finally:  # after an error, too: the server may have carried out the command
+            if self.denials is not None:
+                self.denials.forget(key)
 
     def reset(self, key: str) -> Steps[bool]:
-        was_there: bool = yield self.calls.reset(key)
-        if self.denials is not None:
-            self.denials.forget(key)
-        if self.ahead is not None:
-            self.ahead.drop(key)
-        return was_there
+        try:
+            was_there: bool = yield self.calls.reset(key)
+            return was_there
+        finally:
+            if self.denials is not None:
+                self.denials.forget(key)
+            if self.ahead is not None:
+                self.ahead.drop(key)
 
     def wait(self, key: str, cost: int, timeout: Duration | None) -> Steps[Check]:
         """Calls `check` until it allows the call. After each denial, sleeps for the wait that the denial gives. From
@@ -166,12 +170,9 @@ class Decider:
         """Refunds units. Ignores errors, because the units become available again when their window ends."""
         for key, units, charged_until_ms in refunds:
             try:
-                yield self.calls.refund(key, units, charged_until_ms)
+                yield from self.refund(key, units, charged_until_ms)
             except Exception as error:
                 log.debug("%d units of %r were not refunded: %r", units, key, error)
-            else:
-                if self.denials is not None:
-                    self.denials.forget(key)
 
 
 def check_all(parts: Sequence[Part], force: bool) -> Steps[Checks]:

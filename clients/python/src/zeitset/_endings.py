@@ -43,7 +43,7 @@ class Endings:
             self.release(job)
         elif isinstance(error, Discard):
             self.finish(job, "discarded", error)
-        elif isinstance(error, Retry):
+        elif isinstance(error, Retry) and (error.free or not self._is_used_up(job)):
             after_ms = None if error.after_ms is None else min(error.after_ms, _LONGEST_MS)
             delay: tuple[Word, ...] = self._delay(job) if after_ms is None else ("DELAY", f"{after_ms}ms")
             free = ("FREE",) if error.free else ()
@@ -58,8 +58,8 @@ class Endings:
 
     def finish(self, job: Job, kind: EventKind, error: BaseException | None) -> None:
         cron = self._upkeep.cron(job)
-        if error is None or (cron is not None and (kind == "discarded" or job.attempt >= cron.max_attempts)):
-            chained = tuple(call.args for call in job._chained) if error is None else ()
+        if error is None or (cron is not None and (kind == "discarded" or self._is_used_up(job))):
+            chained = tuple(call.words for call in job._chained) if error is None else ()
             if cron is not None:
                 chained += (self._upkeep.next_run(job, cron, self._lease_ms),)
             self._report(job, kind, error, chained=chained)
@@ -67,6 +67,11 @@ class Endings:
             self._report(job, kind, error, ("DEAD", "ERROR", error_text(error)))
         else:
             self._report(job, kind, error, (*self._delay(job), "ERROR", error_text(error)))
+
+    def _is_used_up(self, job: Job) -> bool:
+        """Whether the job is a run of a recurring job, and has no attempt left."""
+        cron = self._upkeep.cron(job)
+        return cron is not None and job.attempt >= cron.max_attempts
 
     def _delay(self, job: Job) -> tuple[Word, ...]:
         """Returns the option DELAY for a failed job. If the queue has a BACKOFF, returns no option. Without any delay,

@@ -101,12 +101,12 @@ class Job:
         return self._asked(self._read())
 
     async def _store(self, text: bytes) -> bool:
-        reply = await self._source.ask(("ZQ.PROGRESS", self._key, self.id, self.token, text))
+        reply = await self._source.ask(("ZQ.PROGRESS", self._key, encoded(self.id), self.token, text))
         with boundary("ZQ.PROGRESS"):
             return int(reply) == 1
 
     async def _read(self) -> str | None:
-        reply = await self._source.ask(("ZQ.GET", self._key, self.id))
+        reply = await self._source.ask(("ZQ.GET", self._key, encoded(self.id)))
         with boundary("ZQ.GET"):
             found = mapping(reply or ()).get("progress")
         return None if found is None else bytes(found).decode("utf-8", "replace")
@@ -130,7 +130,8 @@ class Job:
         self._chained.append(call)
 
     def __repr__(self) -> str:
-        return f"<Job {self.id} of {self.queue}, attempt {self.attempt}>"
+        id = encoded(self.id).decode("utf-8", "backslashreplace")  # a log may refuse text without UTF-8
+        return f"<Job {id} of {self.queue}, attempt {self.attempt}>"
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,8 @@ async def within(seconds: float | None) -> AsyncIterator[None]:
 
 def kept(kind: type, settings: dict[str, Any]) -> dict[str, Any]:
     """Returns the settings for the server's address, TLS and credentials."""
-    known = set(inspect.signature(kind.__init__).parameters)  # type: ignore[misc]
+    # Some classes, such as those of Sentinel, take the settings of a base class as `**kwargs`.
+    known = {name for each in kind.__mro__ for name in inspect.signature(each.__init__).parameters}  # type: ignore[misc]
     return {
         name: value
         for name, value in settings.items()

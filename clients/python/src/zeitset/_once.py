@@ -38,13 +38,14 @@ def send_once(client: Any, args: tuple[Word, ...]) -> Any:
     return client.execute_command(*args, NEVER_DECODE=True)
 
 
-async def asend_once(client: Any, args: tuple[Word, ...]) -> Any:
+async def asend_once(client: Any, args: tuple[Word, ...], exchange: Exchange | None = None) -> Any:
+    exchange = exchange or Exchange(str(args[0]))
     if hasattr(client, "execute_once"):
         return await client.execute_once(*args)
     if hasattr(client, "connection_pool"):
-        return await _aonce(client, args)
+        return await _aonce(client, args, exchange)
     if isinstance(client, aredis.RedisCluster):
-        return await _acluster_once(client, args)
+        return await _acluster_once(client, args, exchange)
     return await client.execute_command(*args, NEVER_DECODE=True)
 
 
@@ -68,7 +69,7 @@ def cluster_once(client: Any, args: tuple[Word, ...], of_node: Callable[[Any], A
     raise SlotNotCoveredError("no node has the slot of the key")
 
 
-async def _acluster_once(client: Any, args: tuple[Word, ...]) -> Any:
+async def _acluster_once(client: Any, args: tuple[Word, ...], exchange: Exchange) -> Any:
     await client.initialize()
     asked: Any = None
     for left in reversed(range(_REDIRECTIONS)):
@@ -81,7 +82,7 @@ async def _acluster_once(client: Any, args: tuple[Word, ...]) -> Any:
                 try:
                     if connection.is_connected and await _is_stale(connection):
                         await connection.disconnect(nowait=True)
-                    return await _aexchange(connection, args, is_asked)
+                    return await _aexchange(connection, args, exchange, is_asked)
                 finally:
                     node.release(connection) if hasattr(node, "release") else node._free.append(connection)
         except _ELSEWHERE as error:
@@ -114,7 +115,7 @@ def _once(client: Any, args: tuple[Word, ...], asking: bool = False) -> Any:
         if asking:
             connection.send_command("ASKING")
             connection.read_response()
-        with _outcome(str(args[0])):
+        with Exchange(str(args[0])):
             connection.send_command(*args)
             return connection.read_response(disable_decoding=True)
     except BaseException as error:
@@ -126,15 +127,15 @@ def _once(client: Any, args: tuple[Word, ...], asking: bool = False) -> Any:
             pool.release(connection)
 
 
-async def _aonce(client: Any, args: tuple[Word, ...]) -> Any:
+async def _aonce(client: Any, args: tuple[Word, ...], exchange: Exchange) -> Any:
     await client.initialize()
     pool = client.connection_pool
     if client.connection is not None:  # of a client with `single_connection_client`
         async with client._single_conn_lock:
-            return await _aexchange(client.connection, args)
+            return await _aexchange(client.connection, args, exchange)
     connection = await pool.get_connection(*_names_of(pool.__class__))
     try:
-        return await _aexchange(connection, args)
+        return await _aexchange(connection, args, exchange)
     finally:
         await pool.release(connection)
 
@@ -148,13 +149,13 @@ async def _is_stale(connection: Any) -> bool:
         return True
 
 
-async def _aexchange(connection: Any, args: tuple[Word, ...], asking: bool = False) -> Any:
+async def _aexchange(connection: Any, args: tuple[Word, ...], exchange: Exchange, asking: bool = False) -> Any:
     await connection.connect()
     try:
         if asking:
             await connection.send_command("ASKING")
             await connection.read_response()
-        with _outcome(str(args[0])):
+        with exchange:
             await connection.send_command(*args)
             return await connection.read_response(disable_decoding=True)
     except BaseException as error:
@@ -163,10 +164,21 @@ async def _aexchange(connection: Any, args: tuple[Word, ...], asking: bool = Fal
         raise
 
 
-class _outcome(boundary):
-    """A boundary that raises OutcomeUnknown if the code fails without a reply of the server."""
+class Exchange(boundary):
+    """A boundary around sending a command and reading the reply. Raises OutcomeUnknown if the server has not replied."""
 
-    __slots__ = ()
+    __slots__ = ("may_be_sent",)
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.may_be_sent = False
+        """Whether the server may have carried out the command."""
+
+    def unknown(self, error: BaseException) -> OutcomeUnknown:
+        return OutcomeUnknown(f"{self.what}: the reply is lost: {described(error)}")
+
+    def __enter__(self) -> None:
+        self.may_be_sent = True
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if error is None:
@@ -175,9 +187,11 @@ class _outcome(boundary):
             super().__exit__(kind, error, traceback)
         except redis.ConnectionError as fault:
             error = fault
-        # With a DataError, redis-py cannot encode an argument, so it has sent nothing.
-        if issubclass(type(error), redis.RedisError) and not isinstance(error, DataError) and not is_reply(error):
-            raise OutcomeUnknown(f"{self.what}: the reply is lost: {described(error)}") from error
+        if issubclass(type(error), redis.RedisError):
+            # With a DataError, redis-py cannot encode an argument, so it has sent nothing.
+            self.may_be_sent = not isinstance(error, DataError) and not is_reply(error)
+            if self.may_be_sent:
+                raise self.unknown(error) from error
 
 
 @lru_cache

@@ -11,13 +11,14 @@ import redis
 import redis.asyncio as aredis
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
+from redis.exceptions import TimeoutError as NoReply
 from redis.retry import Retry
 from redis.sentinel import SentinelConnectionPool
 
 from ._call import text
 from ._link import Link, Place, kept, within
-from ._once import asend_once, cluster_once
-from .errors import is_reply
+from ._once import Exchange, asend_once, cluster_once
+from .errors import OutcomeUnknown, is_reply
 
 _own: WeakKeyDictionary[Any, dict[float, Any]] = WeakKeyDictionary()
 _refreshing = Lock()
@@ -45,11 +46,18 @@ class _Awaiting:
         self.connection_pool = getattr(client, "connection_pool", None)
 
     async def execute_once(self, *args: Any) -> Any:
-        async with within(self._seconds):
-            return await asend_once(self._client, args)
+        exchange = Exchange(str(args[0]))
+        try:
+            async with within(self._seconds):
+                return await asend_once(self._client, args, exchange)
+        except NoReply as error:
+            if isinstance(error, OutcomeUnknown) or not exchange.may_be_sent:
+                raise
+            raise exchange.unknown(error) from error
 
     async def execute_command(self, *args: Any, **_: Any) -> Any:
-        return await self.execute_once(*args)
+        async with within(self._seconds):
+            return await asend_once(self._client, args)
 
 
 class _AwaitingOnce:

@@ -54,8 +54,8 @@ class Outbox:
         if outcomes:
             self.reported.set()
 
-    def settle(self, outcomes: list[Outcome], replies: list[Any]) -> None:
-        """Reads the replies, and empties `outcomes`. If an error prevented the server from taking an outcome, raises
+    def settle(self, outcomes: list[Outcome], replies: list[Any]) -> Exception | None:
+        """Reads the replies, and empties `outcomes`. If an error prevented the server from taking an outcome, returns
         that error."""
         with boundary("ZQ.ACK"):
             again, events, problem = read_replies(outcomes, replies, self._delay)
@@ -66,8 +66,7 @@ class Outbox:
             self.add(outcome)
         for event in events:
             self._emit(event)
-        if problem is not None:
-            raise problem
+        return problem
 
     async def deliver(self, link: Link) -> None:
         async with self._delivering:
@@ -76,10 +75,12 @@ class Outbox:
             await link.open()
             outcomes = self.take()
             try:
-                self.settle(outcomes, await link.request(commands_of(outcomes)))
+                problem = self.settle(outcomes, await link.request(commands_of(outcomes)))
             except BaseException:
                 self.put_back(outcomes)
                 raise
+            if problem is not None:
+                raise problem
 
 
 def steps(outcomes: list[Outcome]) -> Iterator[tuple[list[Outcome], Commands]]:
@@ -109,12 +110,12 @@ def commands_of(outcomes: list[Outcome]) -> Commands:
 
 def read_replies(
     outcomes: list[Outcome], replies: list[Any], delay: Delay
-) -> tuple[list[Outcome], list[Event], BaseException | None]:
+) -> tuple[list[Outcome], list[Event], Exception | None]:
     """Returns the outcomes to send again, and the worker's events (`on_event`). Also returns an error if the server did
     not accept an outcome."""
     again: list[Outcome] = []
     events: list[Event] = []
-    problem: BaseException | None = None
+    problem: Exception | None = None
     rest = iter(replies)
     for group, commands in steps(outcomes):
         own = [next(rest) for _ in commands]
@@ -147,7 +148,7 @@ def read_replies(
 
 def _transaction(
     outcome: Outcome, replies: list[Any], delay: Delay
-) -> tuple[list[Outcome], list[Event], BaseException | None]:
+) -> tuple[list[Outcome], list[Event], Exception | None]:
     executed = replies[-1]
     if isinstance(executed, Exception):
         # The server has refused a chained command, and therefore also the ACK.

@@ -52,7 +52,7 @@ def run(client: Client, call: Call[T]) -> T:
         return _decoded(call, reply)
     except Exception as error:
         if _is_fault(error) and (pool := getattr(client, "connection_pool", None)) is not None:
-            pool.disconnect(inuse_connections=False)
+            _close_idle(pool)
         if call.recover is None or not is_away(error):
             raise
         return call.recover(error)
@@ -68,7 +68,7 @@ async def arun(client: Client, call: Call[T]) -> T:
     except Exception as error:
         if _is_fault(error) and (pool := getattr(client, "connection_pool", None)) is not None:
             with boundary("closing"):
-                await pool.disconnect(inuse_connections=False)
+                await _close_idle(pool)
         if call.recover is None or not is_away(error):
             raise
         return call.recover(error)
@@ -77,6 +77,13 @@ async def arun(client: Client, call: Call[T]) -> T:
 def _is_fault(error: Exception) -> bool:
     """Whether the replies on a connection may no longer belong to their commands. If so, `run` closes idle connections."""
     return isinstance(error, RedisError) and is_away(error) and not is_reply(error)
+
+
+def _close_idle(pool: Any) -> Any:
+    try:
+        return pool.disconnect(inuse_connections=False)
+    except TypeError:  # the BlockingConnectionPool of redis-py 5 can only close all connections
+        return pool.disconnect()
 
 
 def _decoded(call: Call[T], reply: Any) -> T:

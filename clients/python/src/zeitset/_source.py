@@ -15,6 +15,8 @@ from itertools import count
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from redis.exceptions import ResponseError
+
 from ._call import Word, encoded, text
 from ._endings import Endings
 from ._job import Job
@@ -104,17 +106,31 @@ class Source:
 
     async def _claim_once(self, turn: Turn) -> int:
         jobs: list[Job] = []
+        problem: Exception | None = None
         asked = monotonic()
         try:
             if turn.count:
-                jobs = await self._ask(turn)
+                jobs, problem = await self._ask(turn)
         finally:
             self._eager = len(jobs) >= turn.count
             self._slots.settle(turn, lambda: self._start(jobs, asked))
+        if problem is not None:
+            raise problem
         return len(jobs)
 
-    async def _ask(self, turn: Turn) -> list[Job]:
+    async def _ask(self, turn: Turn) -> tuple[list[Job], Exception | None]:
+        """Sends outcomes and a claim. Returns the claimed jobs, and an error if the server did not accept an outcome:
+        the server may refuse an outcome, and still carry out the claim."""
         worker = self._worker
+        problem: Exception | None = None
+
+        def settle(replies: list[Any]) -> None:
+            nonlocal problem
+            problem = self._outbox.settle(outcomes, replies)
+            if problem is not None and not is_away(problem):
+                worker._fail(problem)  # this ends the claim
+                problem = None
+
         outcomes = self._outbox.take()
         block_ms = worker._block_ms if turn.waits and not worker._burst else 0
         waits: tuple[Word, ...] = ("BLOCK", f"{block_ms}ms") if block_ms else ()
@@ -130,7 +146,7 @@ class Source:
             *_, claimed = await self._claims.request(
                 [*commands_of(outcomes), claim],
                 block_ms / 1000 + _PATIENCE,
-                lambda replies: self._outbox.settle(outcomes, replies),
+                settle,
             )
         except BaseException:
             self._outbox.put_back(outcomes)
@@ -146,7 +162,7 @@ class Source:
                 for key, id, token, attempt, deadline, raw in claimed
             ]
         self._order.claimed(order, (job.queue for job in jobs), len(jobs) >= turn.count)
-        return jobs
+        return jobs, problem
 
     def _start(self, jobs: list[Job], asked: float) -> None:
         for job in jobs:
@@ -225,7 +241,12 @@ class Source:
     # Upkeep
 
     async def _connected(self) -> None:
-        await self.upkeep.refresh(self._claims)
+        try:
+            await self.upkeep.refresh(self._claims)
+        except ResponseError as error:
+            if not is_refused(error):
+                raise
+            self._worker._interrupted(error)
         self.connected = True
         self._worker._on_connected()
 
