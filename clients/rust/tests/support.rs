@@ -40,6 +40,7 @@ pub const PASS: u8 = 0;
 pub const BREAK: u8 = 1;
 pub const DELAY: u8 = 2;
 pub const GARBAGE: u8 = 3;
+pub const UPSTREAM: u8 = 4;
 
 /// A port that leads to a server, which has another port after each start.
 pub struct Proxy {
@@ -99,6 +100,8 @@ async fn relay(client: TcpStream, server: TcpStream, mode: &AtomicU8) -> std::io
                     // The server has run the commands, but their replies get lost.
                     BREAK => return Ok(()),
                     GARBAGE => to_client.write_all(b"HTTP/1.1 502 Bad Gateway\r\n\r\n").await?,
+                    // The error of a proxy that does not reach its server.
+                    UPSTREAM => to_client.write_all(b"-upstream failure\r\n").await?,
                     DELAY => {
                         tokio::time::sleep(Duration::from_millis(30)).await;
                         to_client.write_all(&down[..count]).await?;

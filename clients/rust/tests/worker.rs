@@ -1,6 +1,6 @@
 //! The worker: outcomes, retries, leases, stopping, recurring jobs, shards, clusters.
 
-use super::support::{Proxy, client, connect, until};
+use super::support::{PASS, Proxy, UPSTREAM, client, connect, until};
 use redis::AsyncCommands;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -409,11 +409,41 @@ async fn a_permanent_error_stops_the_worker() {
     let worker = Worker::new(client(&server), "q", async |_: Job<String>| Ok::<(), Failure>(()));
     let error = worker.run().await.expect_err("the key holds a string");
     assert_eq!(error.code(), Some(&zeitset_client::Code::WrongType));
+    let worker = Worker::new(client(&server), "jobs", async |_: Job<String>| Ok::<(), Failure>(()));
+    let run = worker.name("x".repeat(256)).run();
+    let error = tokio::time::timeout(PATIENCE, run).await.expect("it does not reconnect").expect_err("a long name");
+    assert_eq!(error.code(), Some(&Code::Err));
     let plain = Server::builder().plain().start();
     let worker = Worker::new(client(&plain), "q", async |_: Job<String>| Ok::<(), Failure>(()));
     let stopped = worker.handle();
     stopped.stop();
     worker.run().await.expect("a worker that was stopped before returns at once");
+}
+
+#[tokio::test]
+async fn a_worker_reconnects_after_an_unknown_error_code() {
+    let server = Server::start();
+    let queue = queue(&server).await;
+    let proxy = Proxy::start(&server).await;
+    let worker = Worker::new(proxy.client(), "q", async |_: Job<String>| Ok::<(), Failure>(()));
+    let (told, mut tells) = mpsc::unbounded_channel();
+    let log = Log::default();
+    let listener = log.listener();
+    let worker = worker.lease("3s").on_event(move |event| match event {
+        Event::Disconnected(error) => drop(told.send(error)),
+        event => listener(event),
+    });
+    let mut handle = worker.handle();
+    let running = tokio::spawn(worker.run());
+    handle.wait_for(State::Running).await;
+    proxy.set(UPSTREAM);
+    let error = tells.recv().await.expect("the worker lives");
+    assert_eq!(error.code().map(Code::as_str), Some("upstream"));
+    proxy.set(PASS);
+    queue.push(&"x".into()).id("a").await.expect("a push");
+    log.has("completed a").await;
+    handle.stop();
+    running.await.expect("no panic").expect("a run");
 }
 
 #[tokio::test]
