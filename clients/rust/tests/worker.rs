@@ -538,6 +538,33 @@ async fn a_recurring_job_has_one_next_run() {
     assert!(Cron::new("never", "0 0 30 2 *", "UTC").is_err());
 }
 
+#[tokio::test]
+async fn a_recurring_run_that_ends_its_process_each_time_is_given_up() {
+    let server = Server::start();
+    let queue = queue(&server).await;
+    let mut redis = connect(&server).await;
+    queue.push(&"x".into()).id("killer").max_attempts(0).await.expect("a push");
+    let job = async || queue.get("killer", None).await.expect("a reply").expect("a job").job;
+    for attempt in 1..=2 {
+        // A worker claims the run, and its process ends. Its lease expires.
+        let claims = zq::claim(["q"], "1ms").query_async(&mut redis).await.expect("a claim");
+        assert_eq!((claims.len(), claims[0].attempt), (1, attempt));
+        until("the lease has expired", async || job().await.state == "ready").await;
+    }
+    let log = Log::default();
+    let ran = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&ran);
+    let worker = Worker::new(client(&server), "q", move |_: Job<String>| {
+        count.fetch_add(1, Ordering::SeqCst);
+        async { Ok::<(), Failure>(()) }
+    });
+    let cron = Cron::new("killer", "0 0 1 1 *", "UTC").expect("a time").max_attempts(2);
+    worker.cron(cron).on_event(log.listener()).run_burst().await.expect("a run");
+    assert_eq!((log.lines(), ran.load(Ordering::SeqCst)), (vec!["discarded killer".to_owned()], 0));
+    let next = job().await;
+    assert_eq!((next.state.as_str(), next.attempts), ("delayed", 0), "the next run waits");
+}
+
 /// What a version of a program says about its recurring job.
 #[derive(Clone, Copy)]
 struct Definition {

@@ -446,6 +446,11 @@ impl Engine {
     /// Runs the handler. The lease began at `sent` or later.
     fn start(&mut self, at: usize, claim: Claim, sent: Instant) {
         let (origin, handler) = &self.handlers[&claim.key];
+        if self.pumps[at].chores.is_used_up(&origin.key, &claim) {
+            let text = "Error: given up: earlier attempts left no result".into();
+            let job = JobInfo::new(claim, Default::default(), origin);
+            return self.report(at, outcome::discarded(job, Duration::ZERO, text));
+        }
         let Prepared { job, run } = handler(claim, origin);
         let run = match run {
             Ok(run) => run,
