@@ -5,7 +5,7 @@ use redis::AsyncCommands;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use testkit::{Cluster, PATIENCE, Server};
+use testkit::{Cluster, PATIENCE, Server, eventually};
 use tokio::sync::{mpsc, watch};
 use zeitset_client::{Code, Cron, Discard, Error, Event, Job, Place, Queue, Raw, Retry, State, Worker, zq};
 
@@ -714,6 +714,69 @@ async fn in_a_cluster_a_worker_serves_all_slots_and_follows_a_moved_slot() {
     until("the moved shard is served, too", async || sum.load(Ordering::SeqCst) == 330).await;
     handle.stop();
     running.await.expect("no panic").expect("a run");
+}
+
+/// A claim in flight keeps room for its jobs. The timer of an earlier claim must not give this room to another slot, or
+/// the worker gets more jobs than it may run.
+#[tokio::test(start_paused = true)]
+async fn the_room_of_a_claim_is_not_given_away_by_an_earlier_one() {
+    // While this task blocks its thread, the clock of tokio stands still.
+    let (done, ends) = std::sync::mpsc::channel::<()>();
+    let frozen = tokio::task::spawn_blocking(move || ends.recv_timeout(PATIENCE));
+    let server = Server::builder().cluster().start();
+    let proxy = Proxy::start(&server).await;
+    let mut admin = server.client();
+    admin.run("CLUSTER ADDSLOTSRANGE 0 16383");
+    admin.run(&format!("CONFIG SET cluster-announce-port {}", proxy.port()));
+    eventually(PATIENCE, "the cluster is up", || admin.info_of("CLUSTER INFO")["cluster_state"] == "ok");
+    let push = |client: &mut testkit::Client, key: &str, id: &str| {
+        client.run(&format!("ZQ.PUSH {key} \"{id}\" ID {id}"));
+    };
+    for id in ["a1", "a2", "a3"] {
+        push(&mut admin, "{s:0}", id);
+    }
+    let (seen, mut seeing) = mpsc::unbounded_channel();
+    let (release, released) = watch::channel(0);
+    let place = Place::cluster([format!("redis://127.0.0.1:{}", proxy.port())]).expect("a cluster");
+    let worker = Worker::new(place, "s", move |job: Job<Raw>| {
+        let (seen, mut released) = (seen.clone(), released.clone());
+        async move {
+            seen.send(job.id().to_owned()).expect("the test waits");
+            let stage = if job.id() == "a1" { 1 } else { 2 };
+            released.wait_for(|released| *released >= stage).await.expect("the test lives");
+            Ok::<(), Failure>(())
+        }
+    });
+    let log = Log::default();
+    let worker = worker.shards(2).concurrency(2).on_event(log.listener());
+    let scenario = async {
+        let running = tokio::spawn(worker.run_burst());
+        let mut first = [seeing.recv().await, seeing.recv().await];
+        first.sort();
+        assert_eq!(first.map(Option::unwrap_or_default), ["a1", "a2"]);
+        tokio::time::advance(Duration::from_millis(150)).await;
+        proxy.hold("ZQ.CLAIM\r\n$1\r\n1\r\n$5\r\n{s:0}");
+        release.send_replace(1);
+        proxy.holds().await;
+        push(&mut admin, "{s:1}", "b1");
+        // The room was reserved 110 ms ago. A claim that has ended was sent 260 ms ago.
+        tokio::time::advance(Duration::from_millis(110)).await;
+        let mut redis = connect(&server).await;
+        for _ in 0..100 {
+            let _: String = redis::cmd("PING").query_async(&mut redis).await.expect("a reply");
+        }
+        proxy.release();
+        assert_eq!(seeing.recv().await.as_deref(), Some("a3"), "the claim in flight has the room");
+        release.send_replace(2);
+        running.await.expect("no panic").expect("a run");
+    };
+    tokio::select! {
+        () = scenario => drop(done),
+        _ = frozen => panic!("not within {PATIENCE:?}"),
+    }
+    let mut lines = log.lines();
+    lines.sort();
+    assert_eq!(lines, ["completed a1", "completed a2", "completed a3", "completed b1"], "no job was surplus");
 }
 
 #[tokio::test]

@@ -342,16 +342,17 @@ impl Engine {
             pump.reserved = count;
             units.push(vec![pump.claim(self.lease, count, &self.options.name, None)]);
         }
-        let epoch = pump.epoch;
-        if count > 0 && self.pumps.len() > 1 {
-            self.spawn(async move {
-                tokio::time::sleep(PROMPT).await;
-                move |engine: &mut Self| engine.pumps[at].reserved = 0
-            });
-        }
+        let (epoch, messages) = (pump.epoch, self.messages.clone());
         self.spawn(async move {
             let sent = Instant::now();
-            let mut replies = link.request(units).await;
+            let mut request = std::pin::pin!(link.request(units));
+            let mut replies = match tokio::time::timeout(PROMPT, &mut request).await {
+                Ok(replies) => replies,
+                Err(_) => {
+                    let _ = messages.send(Box::new(move |engine| engine.pumps[at].reserved = 0));
+                    request.await
+                }
+            };
             let claimed = (count > 0).then(|| {
                 let jobs = match &mut replies {
                     Ok(replies) => read_one(replies.pop().unwrap_or_else(|| Err(unexpected()))),
