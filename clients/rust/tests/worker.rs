@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use testkit::{Cluster, PATIENCE, Server, eventually};
 use tokio::sync::{mpsc, watch};
-use zeitset_client::{Code, Cron, Discard, Error, Event, Job, Place, Queue, Raw, Retry, State, Worker, zq};
+use zeitset_client::{Code, Cron, Discard, Error, Event, Job, Period, Place, Queue, Raw, Retry, State, Worker, zq};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -113,6 +113,108 @@ async fn each_outcome_has_its_command_and_its_event() {
     assert!((3_000_000..4_000_000).contains(&due), "the backoff of the worker is 2 h: {due}");
     let groups = queue.groups(20).await.expect("groups");
     assert!(groups.iter().all(|group| group.held_until_ms.is_some() == (group.name == "retries")), "{groups:?}");
+}
+
+/// An error whose text panics.
+#[derive(Debug)]
+struct Unspeakable;
+
+impl std::fmt::Display for Unspeakable {
+    fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        panic!("no words")
+    }
+}
+
+impl std::error::Error for Unspeakable {}
+
+/// A payload that panics while it is read.
+struct Fragile;
+
+impl<'de> serde::Deserialize<'de> for Fragile {
+    fn deserialize<D: serde::Deserializer<'de>>(_: D) -> Result<Self, D::Error> {
+        panic!("broken")
+    }
+}
+
+/// If a worker ended, the next one would get the same job when the lease expires, and end, too.
+#[tokio::test]
+async fn no_handler_ends_a_worker() {
+    let server = Server::start();
+    let queue = queue(&server).await;
+    for id in ["at once", "soon", "never", "panics", "unspeakable"] {
+        queue.push(&id.to_owned()).id(id).group(id).await.expect("a push");
+    }
+    Queue::<_, Raw>::new(connect(&server).await, "fragile").push(&Raw(b"1".to_vec())).id("x").await.expect("a push");
+    let log = Log::default();
+    let worker = Worker::new(client(&server), "q", |job: Job<String>| {
+        // This part runs before the first `await` of the handler.
+        assert_ne!(job.payload, "panics");
+        async move {
+            let error: Failure = match job.payload.as_str() {
+                "at once" if job.attempt() > 1 => return Ok(()),
+                "at once" => Retry::after(0).hold().into(),
+                "soon" => Retry::after("soon").free().into(),
+                "never" => Retry::after(Duration::MAX).hold().into(),
+                _ => Unspeakable.into(),
+            };
+            Err(error)
+        }
+    });
+    let worker = worker.and("fragile", async |_: Job<Fragile>| Ok::<(), Failure>(()));
+    let listener = log.listener();
+    let worker = worker.on_event(move |event| {
+        listener(event);
+        panic!("in on_event");
+    });
+    worker.backoff(|_| "2h").run_burst().await.expect("a run");
+    let mut lines = log.lines();
+    lines.sort();
+    let expected = [
+        "completed at once",
+        "dead x",
+        "discarded x",
+        "failed panics",
+        "failed soon",
+        "failed unspeakable",
+        "retried at once",
+        "retried never",
+    ];
+    assert_eq!(lines, expected);
+    let job = async |id| queue.get(id, None).await.expect("a reply").expect("a job").job;
+    for id in ["panics", "soon", "unspeakable"] {
+        let job = job(id).await;
+        assert_eq!((job.attempts, job.due_ms - job.failed_ms.expect("a failure")), (1, 7_200_000), "{id}");
+    }
+    assert!(job("panics").await.error.is_some_and(|error| error.starts_with("Panic: ")));
+    assert!(job("soon").await.error.is_some_and(|error| error.starts_with("Error: expected a duration such as ")));
+    assert_eq!(job("unspeakable").await.error.as_deref(), Some("Error: its text cannot be read"));
+    assert!(job("never").await.due_ms > 1 << 52);
+    let groups = queue.groups(20).await.expect("groups");
+    assert!(groups.iter().all(|group| group.held_until_ms.is_some() == (group.name == "never")), "{groups:?}");
+}
+
+#[tokio::test]
+async fn a_wait_that_is_no_duration_is_replaced_or_fails_the_job() {
+    let server = Server::start();
+    let queue = queue(&server).await;
+    let run = async |id: &str, change: fn(Worker) -> Worker| {
+        queue.push(&String::new()).id(id).await.expect("a push");
+        let worker = Worker::new(client(&server), "q", async |_: Job<String>| Err::<(), Failure>("no luck".into()));
+        change(worker).run_burst().await.expect("a run");
+        let job = queue.get(id, None).await.expect("a reply").expect("a job").job;
+        (job.error.expect("an error"), job.due_ms - job.failed_ms.expect("a failure"))
+    };
+    let no_luck = |wait| ("Error: no luck".to_owned(), wait);
+    assert_eq!(run("panics", |worker| worker.backoff(|_| -> Period { panic!("no wait") })).await, no_luck(1000));
+    assert_eq!(run("soon", |worker| worker.backoff(|_| "soon")).await, no_luck(1000));
+    assert_eq!(run("never", |worker| worker.backoff(|_| Duration::MAX)).await, no_luck(1 << 52));
+    assert_eq!(run("no limit", |worker| worker.timeout(Duration::MAX)).await, no_luck(1000));
+    let (error, wait) = run("late", |worker| worker.timeout_of(|_| Some("soon".into()))).await;
+    assert!(error.starts_with("Error: expected a duration such as ") && wait == 1000, "{error}");
+    let limit = run("lost", |worker| worker.timeout_of(|_| panic!("no limit"))).await;
+    assert_eq!(limit, ("Panic: no limit".to_owned(), 1000));
+    let worker = Worker::new(client(&server), "q", async |_: Job<String>| Ok::<(), Failure>(()));
+    assert!(matches!(worker.timeout("soon").run_burst().await, Err(Error::Argument(_))));
 }
 
 /// Other clients may push any bytes. Such a job must not keep the worker from its other jobs.

@@ -10,7 +10,7 @@
 use super::cron::Chores;
 use super::job::{Cancelled, Claim, JobInfo, Origin};
 use super::link::{Link, Place};
-use super::outcome::{self, Ending, Failure, Outcome};
+use super::outcome::{self, Ending, Failure, Outcome, caught, default_backoff};
 use super::pump::{Claiming, Pump};
 use super::{Ended, Event, Handler, Options, Prepared, State, Stop, Worker};
 use crate::commands::zq;
@@ -103,10 +103,14 @@ pub(super) struct Engine {
 
 pub(super) async fn run(worker: Worker, is_burst: bool) -> Result<(), Error> {
     let keys = worker.keys()?;
-    let Worker { place, queues, options, state, stops, mut stopping } = worker;
+    let Worker { place, queues, mut options, state, stops, mut stopping } = worker;
     let (messages, mut received) = mpsc::unbounded_channel();
     let lease_ms = options.lease.millis()?;
     options.grace.millis()?;
+    if let Some(timeout) = options.timeout.take() {
+        timeout.capped()?;
+        options.timeout_of = Arc::new(move |_| Some(timeout.clone()));
+    }
     if lease_ms < 1 {
         return Err(Error::Argument("lease must be at least 1 ms".into()));
     }
@@ -254,7 +258,7 @@ impl Engine {
     }
 
     fn announce(&self, event: Event) {
-        (self.options.listener)(event);
+        let _ = caught(|| (self.options.listener)(event));
     }
 
     fn show_state(&self) {
@@ -460,17 +464,19 @@ impl Engine {
                 return self.report(at, outcome::discarded(job, Duration::ZERO, text));
             }
         };
-        let timeout = match job.timeout_ms() {
-            Some(ms) => Some(ms),
-            None => (self.options.timeout)(&job).and_then(|timeout| timeout.millis().ok()),
-        };
-        let info = Arc::clone(&job);
+        let (info, timeout_of) = (Arc::clone(&job), Arc::clone(&self.options.timeout_of));
         let run = async move {
-            let Some(ms) = timeout else { return run.await };
-            let result = tokio::time::timeout(Duration::from_millis(ms), run).await;
-            result.unwrap_or_else(|_| {
+            let timeout = match info.timeout_ms() {
+                Some(ms) => Some(Duration::from_millis(ms)),
+                None => {
+                    let own = timeout_of(&info).map(|timeout| timeout.capped()).transpose();
+                    own.map_err(|error| Stop::Failed("Error", error.into()))?
+                }
+            };
+            let Some(timeout) = timeout else { return run.await };
+            tokio::time::timeout(timeout, run).await.unwrap_or_else(|_| {
                 info.cancel(Cancelled::TimedOut);
-                Err(Stop::TimedOut(ms))
+                Err(Stop::TimedOut(timeout))
             })
         };
         #[cfg(feature = "tracing")]
@@ -518,8 +524,9 @@ impl Engine {
         let outcome = match stop {
             None => outcome::completed(job, ran),
             Some(Stop::Failed(kind, error)) => self.failed(at, job, ran, kind, &error),
-            Some(Stop::TimedOut(ms)) => {
-                self.failed(at, job, ran, "TimeoutError", &format!("ran longer than {ms}ms").into())
+            Some(Stop::TimedOut(timeout)) => {
+                let text = format!("ran longer than {}ms", timeout.as_millis());
+                self.failed(at, job, ran, "TimeoutError", &text.into())
             }
         };
         self.report(at, outcome);
@@ -531,7 +538,8 @@ impl Engine {
 
     fn failed(&self, at: usize, job: Arc<JobInfo>, ran: Duration, kind: &str, error: &Failure) -> Outcome {
         let has_backoff = self.pumps[at].chores.has_backoff(job.key());
-        let backoff = (!has_backoff).then(|| (self.options.backoff)(job.attempt()));
+        let own = || caught(|| (self.options.backoff)(job.attempt()).capped())?.ok();
+        let backoff = (!has_backoff).then(|| own().unwrap_or_else(|| default_backoff(job.attempt())));
         outcome::failed(job, ran, kind, error, backoff)
     }
 
