@@ -21,7 +21,7 @@ mod model;
 #[path = "../src/base/mod.rs"]
 mod base;
 
-use model::{Algorithm, Assessment, Call, Intent, Patch, Policy, Update, assess, sliding};
+use model::{Algorithm, Assessment, Call, Intent, Patch, Policy, Update, assess};
 
 const SOURCES: u64 = 270_000;
 const WINDOW: u64 = 60_000;
@@ -127,12 +127,7 @@ fn main() {
 fn replay(limit: u64, requests: u64) {
     let started = Instant::now();
     let harmonic: f64 = (1..=SOURCES).map(|rank| 1.0 / rank as f64).sum();
-    let policy = Policy {
-        algorithm: Algorithm::Sliding,
-        limit,
-        window: WINDOW,
-        precision: sliding::default_precision(limit, WINDOW),
-    };
+    let policy = Policy { algorithm: Algorithm::Sliding, limit, window: WINDOW, precision: None };
     let (mut by_counter, mut by_module, mut by_log) = (Score::default(), Score::default(), Score::default());
     let (mut all, mut over, mut difference, mut compared) = (0, 0, 0.0, 0);
     let mut rng = SmallRng::seed_from_u64(1);

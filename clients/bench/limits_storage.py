@@ -43,7 +43,7 @@ def main():
                 limiter.hit(item, "ann")
             allowed = measure(r, limiter, item, calls)
             denied = measure(r, limiter, item)
-            (key,) = r.keys("LIMITS*")
+            (key,) = r.keys()
             print(f"{limit} {name} {r.memory_usage(key)} {allowed:.1f} {denied:.1f}", flush=True)
 
 

@@ -55,13 +55,9 @@ pub fn reply_nothing(ctx: &Context) {
     ctx.reply_array(0);
 }
 
-/// Lets units of RATE and GROUPRATE become available again within one window from now. If the clock was set back, they
-/// would otherwise stay taken for longer. The function makes a claim for 0 jobs, which limits this time: see
-/// [`Queue::needs_settling`](crate::queues::model::Queue::needs_settling).
-pub fn settle_rates(ctx: &mut Context, key: Str<'_>, clock: Micros) {
-    let now = clock / 1000;
+/// Changes the queue as a claim would, but takes no job. So the queue shows whether a claim gets a job
+/// ([`Queue::prepare_claim`](crate::queues::model::Queue::prepare_claim)).
+pub fn prepare_claim(ctx: &mut Context, key: Str<'_>, now: Millis) {
     // If the key has another type, there is nothing to do.
-    let _ = OpenQueue::edit(ctx, key, now, |queue, effects| {
-        queue.claim(clock, now, 0, &[], |effect| effects.add(effect));
-    });
+    let _ = OpenQueue::edit(ctx, key, now, |queue, effects| queue.prepare_claim(now, |effect| effects.add(effect)));
 }

@@ -17,7 +17,7 @@ pub fn on_key(ctx: &mut Context, event: &KeyEvent<'_>) {
         EventKind::Restore | EventKind::RenameTo | EventKind::MoveTo | EventKind::CopyTo => {
             let key = ReadKey::open_notouch(ctx, event.key);
             let queue = key.value::<QueueValue>().ok().flatten();
-            let holds_queue = queue.inspect(|queue| queue.note_arrival()).is_some();
+            let holds_queue = queue.inspect(|queue| queue.note_use()).is_some();
             // In a transaction, Valkey 9.1 reports the database of the client, even if MOVE or COPY has written the key
             // to another database. So this function asks the key for its database.
             let database = key.database();

@@ -43,9 +43,9 @@ impl QueueValue {
         QueueValue { queue, contribution, upkeep: Upkeep::new() }
     }
 
-    /// Called when RENAME, MOVE, COPY or RESTORE has written the queue to a key. If the queue is unused, its next
-    /// check begins to measure anew for how long it is unused.
-    pub fn note_arrival(&self) {
+    /// If the queue is unused, its next check begins to measure again for how long it is unused. Called when RENAME,
+    /// MOVE, COPY or RESTORE has written the queue to a key, and while clients wait for the queue.
+    pub fn note_use(&self) {
         self.upkeep.unused_since.store(NEVER, Relaxed);
     }
 

@@ -69,6 +69,8 @@ fn on_cron(ctx: &mut Context) {
     TIMER.catch_up(ctx);
     stored::update_totals(ctx);
     let now = ctx.now();
+    // The clock may have been set back.
+    COUNTED_FROM.fetch_min(now, Relaxed);
     if needs_round(ctx, now) && ctx.may_write_by_itself() {
         TIMER.arm(ctx, 1);
     }

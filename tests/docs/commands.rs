@@ -187,6 +187,7 @@ fn keys_for_errors(c: &mut Client) {
         "ZEXP.ADD codes 5m a",
         "ZRL.CHECK limit 5 1h",
         "ZRL.CHECK bucket 5 1h LEAKY",
+        "ZRL.THROTTLE cell 5 30 60",
         "ZQ.PUSH jobs x ID a",
         "ZQ.CONFIG jobs MAXLEN 1",
         "ZLB.CREATE medals DIM gold DIM silver DIM bronze",

@@ -116,3 +116,34 @@ fn a_token_is_the_time_in_microseconds_or_more() {
     }
     assert!(last < (c.now() + 1) * 1000, "as far ahead as it must be: {last}");
 }
+
+/// The clock of the replica is ahead, so the key seems to be missing there.
+#[test]
+fn a_replica_lists_a_queue_again_whose_ttl_the_master_has_removed() {
+    let World { mut client, server, .. } = start();
+    let clock = Clock::new();
+    clock.step_wall(HOUR_MS);
+    let replica = Server::builder().clock(&clock).replica_of(&server);
+    let mut r = replica.client();
+    client.run_all(["ZQ.PUSH q x ID a", "EXPIRE q 600"]);
+    replica.wait_for_sync(&server);
+    assert_eq!(r.reply("ZQ.LIST"), "[]");
+    client.run("PERSIST q");
+    replica.wait_for_sync(&server);
+    assert_eq!(r.reply("ZQ.LIST"), "['q']");
+}
+
+#[test]
+fn info_counts_dead_letters_after_the_wall_clock_was_set_back() {
+    let mut world = start();
+    // A new master counts only the jobs that become dead letters after its promotion.
+    world.client.run_all(["REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE"]);
+    world.clock.step_wall(-24 * HOUR_MS);
+    world.client.wait_for_cron();
+    world.client.run_all(["ZQ.PUSH q x MAXATTEMPTS 1", "ZQ.CLAIM 1 q LEASE 1s"]);
+    world.advance(Duration::from_secs(2));
+    let mut client = world.server.client();
+    testkit::eventually(testkit::PATIENCE, "the dead letter is counted", || {
+        client.info_number("zeitset", "zeitset_dead_letters") == 1
+    });
+}

@@ -111,3 +111,19 @@ fn declare_needs_an_id_and_every_and_stands_alone() {
         ("ZQ.PUSH q x ID b EVERY 1d DECLARE", "!QUEUEFULL queue already holds MAXLEN jobs"),
     ]);
 }
+
+/// The declaration moves the job to a group that is held, when the lease expires. So the claim would get no job.
+#[test]
+fn a_client_waits_on_if_a_declaration_makes_the_job_unclaimable() {
+    let (server, mut c) = start();
+    c.run_all(["ZQ.PUSH q x ID other GROUP b DELAY 1d", "ZQ.HOLD q b 1h"]);
+    c.script(&[("ZQ.PUSH q old ID cron EVERY 1d GROUP a DECLARE", "'cron'")]);
+    c.claim("ZQ.CLAIM 1 q LEASE 200ms");
+    c.script(&[("ZQ.PUSH q new ID cron EVERY 1d GROUP b DECLARE", "'cron'")]);
+    let mut waiter = server.waiting("ZQ.CLAIM 1 q LEASE 10s BLOCK 0");
+    eventually(PATIENCE, "the lease expires", || field(&mut c, "group") == "'b'");
+    assert_eq!(c.info_number("clients", "blocked_clients"), 1);
+    c.run("ZQ.HOLD q b 0");
+    let reply = waiter.receive();
+    assert!(reply.starts_with("[['q' 'cron' "), "{reply}");
+}

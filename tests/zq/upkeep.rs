@@ -383,6 +383,23 @@ fn an_unused_queue_stays_while_clients_wait_for_it() {
 }
 
 #[test]
+fn an_unused_queue_stays_for_an_hour_after_a_client_has_waited() {
+    let (clock, server, mut c) = start_with_clock("");
+    used_once(&mut c, "q");
+    witness(&mut c, "witness");
+    let waiter = server.waiting("ZQ.CLAIM 1 q LEASE 1m BLOCK 0");
+    clock.advance(58 * MINUTE);
+    c.wait_for_cron();
+    drop(waiter);
+    eventually(PATIENCE, "the client has gone", || super::blocking::blocked(&mut c) == 0);
+    clock.advance(3 * MINUTE);
+    eventually_dead(&mut c, "witness", SEEN);
+    assert_eq!(c.int("EXISTS q"), 1);
+    clock.advance(61 * MINUTE);
+    eventually(PATIENCE, "the queue goes", || c.int("EXISTS q") == 0);
+}
+
+#[test]
 fn thousands_of_unused_queues_hold_up_no_other() {
     const QUEUES: usize = 5000;
     let (clock, server, mut c) = start_with_clock("notify-keyspace-events Ed");

@@ -130,7 +130,8 @@ pub(in crate::boards) fn read_schema(input: &mut impl Reader) -> Result<Schema, 
     }
     let ties = usize::try_from(number()?).ok().and_then(|ties| Ties::ALL.get(ties));
     let ties = *ties.ok_or(SCHEMA)?;
-    let keep = NonZeroU64::new(number()?);
+    // ZLB.CREATE, which a rewritten AOF contains, accepts no higher number.
+    let keep = Some(number()?).filter(|&keep| keep <= i64::MAX as u64).ok_or(SCHEMA)?;
     let count = number()?;
     if count > MAX_DIMENSIONS as u64 {
         return Err(SCHEMA);
@@ -146,7 +147,7 @@ pub(in crate::boards) fn read_schema(input: &mut impl Reader) -> Result<Schema, 
         let name = input.bytes()?.as_ref().into();
         dimensions.push(Dimension { name, direction, kind });
     }
-    Schema::new(dimensions, ties, keep).map_err(|_| SCHEMA)
+    Schema::new(dimensions, ties, NonZeroU64::new(keep)).map_err(|_| SCHEMA)
 }
 
 /// Writes a member and its values.

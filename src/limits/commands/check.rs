@@ -16,7 +16,7 @@ pub const SPEC: Spec = Spec {
     name: c"ZRL.CHECK",
     summary: c"Takes units from a rate limit if they fit.",
     complexity:
-        c"O(1) for FIXED and LEAKY; O(log N) for SLIDING, with N the number of slots in use: at most about 100 unless EXACT is given; O(N) for a call that resizes the ring of slots",
+        c"O(1) for FIXED and LEAKY; O(log N) for SLIDING, with N the number of slots in use: at most about 200 unless EXACT or PRECISION is given; O(N) for a call that resizes the ring of slots",
     since: c"0.1.0",
     flags: c"write deny-oom fast",
     keys: Keys::First(Access::Exchange),

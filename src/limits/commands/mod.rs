@@ -12,7 +12,7 @@ mod top;
 use crate::args::{Args, after, flag, once};
 use crate::base::time::Millis;
 use crate::error::Error;
-use crate::limits::model::{Algorithm, Call, Intent, MAX_UNITS, Policy, Verdict, sliding};
+use crate::limits::model::{Algorithm, Call, Intent, MAX_UNITS, Policy, Verdict};
 use crate::server::command::{Arg, Command, commands};
 use crate::server::{Context, Str};
 use smallvec::SmallVec;
@@ -99,8 +99,8 @@ impl Options {
     pub fn call(&self, key: usize, Quota { limit, window }: Quota, now: Millis) -> Result<Call, Error> {
         after(now, window)?;
         let algorithm = of_key(&self.algorithms, key).unwrap_or(Algorithm::Sliding);
-        let precision = self.precision.unwrap_or_else(|| sliding::default_precision(limit, window));
-        if algorithm == Algorithm::Sliding && precision > window {
+        let precision = self.precision;
+        if algorithm == Algorithm::Sliding && precision.is_some_and(|precision| precision > window) {
             return Err(Error::Precision);
         }
         let policy = Policy { algorithm, limit, window, precision };

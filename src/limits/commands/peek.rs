@@ -16,7 +16,7 @@ pub const SPEC: Spec = Spec {
     name: c"ZRL.PEEK",
     summary: c"Checks whether units fit into a rate limit without taking them.",
     complexity:
-        c"O(1) for FIXED and LEAKY; O(log N) for SLIDING, with N the number of slots in use: at most about 100 unless EXACT is given",
+        c"O(1) for FIXED and LEAKY; O(log N) for SLIDING, with N the number of slots in use: at most about 200 unless EXACT or PRECISION is given",
     since: c"0.1.0",
     flags: c"readonly fast",
     keys: Keys::First(Access::Read),

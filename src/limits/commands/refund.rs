@@ -5,6 +5,7 @@
 use crate::args::Args;
 use crate::error::Error;
 use crate::limits::Limit;
+use crate::limits::model::StoredLimit;
 use crate::server::command::{Access, Arg, Keys, Spec};
 use crate::server::{Context, Str};
 
@@ -31,7 +32,11 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
     args.finish()?;
 
     let mut limit = Limit::open(ctx, key)?;
-    let (back, update) = limit.stored()?.map_or(Ok((0, None)), |stored| stored.refund(now, units, until))?;
+    let (back, update) = match limit.stored()? {
+        None => (0, None),
+        Some(StoredLimit::Throttle(_)) => return Err(Error::OtherAlgorithm),
+        Some(stored) => stored.refund(now, units, until)?,
+    };
     let (ctx, events) = limit.commit(update);
     events.send(ctx, key);
     ctx.reply_count(back);

@@ -43,8 +43,9 @@ pub struct Policy {
     pub algorithm: Algorithm,
     pub limit: u64,
     pub window: Millis,
-    /// SLIDING only: the precision, 1 ms to `window`.
-    pub precision: Millis,
+    /// SLIDING only: the precision, 1 ms to `window`. `None`: the default, which depends on the units in use
+    /// ([`sliding`]).
+    pub precision: Option<Millis>,
 }
 
 /// A call that asks for `cost` units at `now`.
@@ -275,7 +276,7 @@ trait Check {
     /// and the current clock allow (see [`Check`]). Returns `None` if no change is needed.
     fn settle(&self) -> Option<Update>;
 
-    /// Whether the stored limit shows that the clock has stepped back. If so, a peek returns the waits after
+    /// Whether the stored limit shows that the clock has stepped back. Some limits do not show it. If one does, a peek returns the waits after
     /// [`settle`](Check::settle), because the waits before settling would include the size of the step, for example a
     /// day.
     fn is_clock_back(&self) -> bool {

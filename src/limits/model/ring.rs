@@ -122,8 +122,8 @@ impl<'a> Ring<'a> {
         Patch { at: TAG.len() + self.place(age) * SLOT, bytes: SmallBytes::from_slice(&slot.bytes()) }
     }
 
-    /// Whether the clock has stepped back since the ring was last written. At that time, the time of the oldest written
-    /// slot had already passed. So if this time is in the future now, the clock has stepped back.
+    /// Whether the ring shows that the clock has stepped back since the ring was last written. At that time, the time of
+    /// the oldest written slot had already passed. So if this time is in the future now, the clock has stepped back.
     pub fn is_after(&self, now: Millis) -> bool {
         self.slot(self.find(0, |slot| slot.at == 0)).at > now
     }

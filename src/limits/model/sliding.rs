@@ -18,27 +18,25 @@ const MAX_SLOTS: usize = if cfg!(test) { 512 } else { 1 << 24 };
 /// A ring of at most this many slots never shrinks.
 const SMALL: usize = 8;
 
-/// Returns the default precision: 1 ms if the limit is at most 100 units, otherwise a hundredth of the window. So a
-/// ring has at most about 100 slots, whatever the limit is.
-pub fn default_precision(limit: u64, window: Millis) -> Millis {
-    if limit <= 100 { 1 } else { window.div_ceil(100) }
-}
+/// Up to this number of units, the default precision is 1 ms.
+const EXACT: u64 = 100;
 
 impl Policy {
-    /// Returns the time at which a unit taken at `now` becomes available again.
-    fn until(&self, now: Millis) -> Millis {
-        let at = time::after_at_most(now, self.window);
-        let at = if self.precision == 1 { at } else { at.div_ceil(self.precision).saturating_mul(self.precision) };
-        at.min(time::MAX)
+    /// Returns the precision of a call that finds `in_use` units in use. The default is 1 ms if neither the limit nor
+    /// `in_use` exceeds [`EXACT`], otherwise a hundredth of the window. So a ring has at most about 100 slots in use,
+    /// whatever the limit is, and at most about 200 if other limits or FORCE have taken more units than the limit.
+    fn precision_at(&self, in_use: u64) -> Millis {
+        let default = || if self.limit.max(in_use) <= EXACT { 1 } else { self.window.div_ceil(EXACT) };
+        self.precision.unwrap_or_else(default)
     }
 
     /// Returns the length of a new ring in which `slots` slots are in use. The ring gets `2 * slots` slots, so that it
     /// does not have to grow soon, but no more than this policy can use. If a change of the policy leaves more slots in
     /// use than the policy can use, the ring also gets `2 * slots`. The length is never larger than [`MAX_SLOTS`].
-    fn room_for(&self, slots: usize) -> usize {
+    fn room_for(&self, slots: usize, precision: Millis) -> usize {
         // The ring needs one slot per unit or per multiple of the precision, the oldest slot, and one slot for the next
         // write.
-        let most = usize::try_from(self.limit.min(self.window / self.precision + 2) + 2).unwrap_or(MAX_SLOTS);
+        let most = usize::try_from(self.limit.min(self.window / precision + 2) + 2).unwrap_or(MAX_SLOTS);
         let room = if slots <= most { (2 * slots).min(most) } else { 2 * slots };
         room.min(MAX_SLOTS)
     }
@@ -88,10 +86,15 @@ pub(super) fn refund(
     Ok((back, Some(if is_any_left { lowered() } else { Update::Remove })))
 }
 
+fn in_use(ring: Option<(Ring<'_>, RingUsage)>) -> u64 {
+    ring.map_or(0, |(_, usage)| usage.units)
+}
+
 /// The check of a call against a stored ring.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SlidingCheck<'a> {
     call: Call,
+    precision: Millis,
     /// The time at which a unit taken now becomes available again. After [`settle`](Check::settle), no unit is in use
     /// any more at this time.
     until: Millis,
@@ -101,16 +104,20 @@ pub(super) struct SlidingCheck<'a> {
 impl<'a> SlidingCheck<'a> {
     /// Parses the stored ring, and computes its usage. O(log N), where N is the number of slots.
     pub fn parse(call: Call, stored: Option<&'a [u8]>) -> Result<SlidingCheck<'a>, NotThisFormat> {
-        let until = call.policy.until(call.now);
+        let Call { now, policy, .. } = call;
+        let exact = time::after_at_most(now, policy.window);
         let parse = |text| {
-            let ring = Ring::parse_near(text, until, call.policy.window)?;
-            Ok((ring, ring.usage(call.now)?))
+            let ring = Ring::parse_near(text, exact, policy.window)?;
+            Ok((ring, ring.usage(now)?))
         };
-        Ok(SlidingCheck { call, until, ring: stored.map(parse).transpose()? })
+        let ring = stored.map(parse).transpose()?;
+        let precision = policy.precision_at(in_use(ring));
+        let until = if precision == 1 { exact } else { exact.div_ceil(precision).saturating_mul(precision) };
+        Ok(SlidingCheck { call, precision, until: until.min(time::MAX), ring })
     }
 
     fn in_use(&self) -> u64 {
-        self.ring.map_or(0, |(_, usage)| usage.units)
+        in_use(self.ring)
     }
 
     /// Returns the latest time at which a stored unit can become available again. If `is_settled` is true, returns the
@@ -129,7 +136,8 @@ impl<'a> SlidingCheck<'a> {
         let (until, policy) = (self.until, &self.call.policy);
         let lifetime = Lifetime::lingering(until, policy.window);
         let Some((ring, usage)) = self.ring else {
-            let text = ring::begin(self.call.now, RingSlot { at: until, taken: more }, policy.room_for(2));
+            let text =
+                ring::begin(self.call.now, RingSlot { at: until, taken: more }, policy.room_for(2, self.precision));
             return Update::Replace { text, lifetime };
         };
         let len = ring.len();
@@ -153,7 +161,10 @@ impl<'a> SlidingCheck<'a> {
             return Update::overwrite(ring.replace(age, slot), lifetime);
         }
         let needed = kept.len() + 2;
-        Update::Replace { text: ring.rebuild(self.call.now, kept, slot, policy.room_for(needed)), lifetime }
+        Update::Replace {
+            text: ring.rebuild(self.call.now, kept, slot, policy.room_for(needed, self.precision)),
+            lifetime,
+        }
     }
 }
 

@@ -32,7 +32,7 @@ fn other_peoples_strings_are_no_limits() {
 
 #[test]
 fn a_string_of_one_algorithm_is_none_of_another() {
-    let policy = |algorithm| Policy { algorithm, limit: 5, window: 1000, precision: 1 };
+    let policy = |algorithm| Policy { algorithm, limit: 5, window: 1000, precision: None };
     let ring = b"sliding:\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0";
     let read = |text: &'static [u8]| {
         StoredLimit::parse(text).expect("a limit");

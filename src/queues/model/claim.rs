@@ -68,10 +68,7 @@ impl Queue {
             self.carry_out(slot, now, JobChange::Claim { token, deadline, worker }, &mut sink);
             slots.push(slot);
         }
-        if self.needs_settling(now) {
-            self.settle_rates(now);
-            sink(&Effect { at: now, change: Change::SettleRates });
-        }
+        self.settle_if_needed(now, sink);
         let jobs = slots.iter().map(|&slot| {
             let job = &self.jobs[slot];
             Claimed {
@@ -124,6 +121,30 @@ impl Queue {
         match &self.groups {
             None => self.best_of(&self.roots, now),
             Some(groups) => self.best_in_turn(groups, now),
+        }
+    }
+
+    /// Whether a push with DECLARE waits behind the job that a claim at `now` would take. The claim first carries out
+    /// this push, which can make the job unclaimable. O(1) unless a push waits or a TTL has ended, otherwise O(log n).
+    pub fn is_declaration_due(&self, now: Millis) -> bool {
+        let now = now.min(MAX_NOW);
+        let may_be = self.expiries.first().is_some_and(|&(expiry, _)| expiry <= now) && self.free(now) > 0;
+        let slot = if may_be { self.best_ready(now) } else { NIL };
+        slot != NIL && self.has_declaration(slot)
+    }
+
+    /// Carries out the pushes with DECLARE that wait behind the jobs which a claim at `now` would take, until the claim
+    /// would take a job without such a push. Also does what a claim does if [`needs_settling`](Self::needs_settling).
+    pub fn prepare_claim(&mut self, now: Millis, mut sink: impl FnMut(&Effect<'_>)) {
+        let now = now.min(MAX_NOW);
+        self.next_to_claim(now, &mut sink);
+        self.settle_if_needed(now, sink);
+    }
+
+    fn settle_if_needed(&mut self, now: Millis, mut sink: impl FnMut(&Effect<'_>)) {
+        if self.needs_settling(now) {
+            self.settle_rates(now);
+            sink(&Effect { at: now, change: Change::SettleRates });
         }
     }
 

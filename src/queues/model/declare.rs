@@ -193,12 +193,20 @@ impl Queue {
         }
     }
 
+    /// Whether a job waits for an occurrence after the time `after`. If the job's token is still valid, the run of the
+    /// token has been missed, and a command or the upkeep has already prepared this next run.
+    pub(super) fn is_prepared(&self, slot: u32, after: Millis) -> bool {
+        let node = &self.jobs[slot].node;
+        node.tree == TreeId::Upcoming && node.time > after
+    }
+
     /// Returns the first occurrence of a job after the time `after`. If a push with DECLARE waits for the end of the
     /// job's claim, this push determines the occurrence. Returns `None` if there is no such push and the job is not
     /// recurring.
     pub(super) fn next_occurrence(&self, slot: u32, after: Millis) -> Option<Millis> {
         let job = &self.jobs[slot];
         match job.declaration() {
+            _ if self.is_prepared(slot, after) => Some(job.node.time),
             Some(declaration) => Some(declaration.next_occurrence(job.recurrence(), after)),
             None => job.recurrence().map(|recurrence| recurrence.next(after)),
         }

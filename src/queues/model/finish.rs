@@ -91,7 +91,8 @@ impl Queue {
         let backoff = || self.settings.jittered_backoff(job.attempts, token);
         let change = match fate {
             Fate::Dead => dead,
-            _ if job.is_exhausted_after(delivered) => {
+            // If the next run is already prepared, the attempts of the missed run are no longer stored.
+            _ if job.is_exhausted_after(delivered) || !is_free && self.is_prepared(slot, at) => {
                 let next = job.recurrence().and_then(|_| self.next_occurrence(slot, at));
                 next.map_or(dead, |due| retry(due, Attempt::Last))
             }

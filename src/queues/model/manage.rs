@@ -2,6 +2,7 @@
 //! token.
 
 use super::effect::{Change, Effect, JobChange};
+use super::job_data::Ttl;
 use super::node::State;
 use super::settings::Settings;
 use super::{MAX_NOW, MAX_TIME, Millis, Queue};
@@ -38,9 +39,11 @@ impl Queue {
         }
         let due = due.map(|due| due.min(MAX_TIME));
         let job = &self.jobs[slot];
+        // Whether the period (EVERY) and the TTL count from `due`.
         let counts_from = |due| {
-            let anchor = job.recurrence().map(|recurrence| recurrence.anchor);
-            job.has_missed(at) || anchor.is_none_or(|anchor| anchor == due)
+            job.has_missed(at)
+                || job.recurrence().is_none_or(|it| it.anchor == due)
+                    && job.ttl().is_none_or(|it| it == Ttl::from(due, it.ttl))
         };
         if due.is_none_or(|due| due == self.jobs[slot].due(at) && counts_from(due))
             && priority.is_none_or(|priority| priority == job.node.priority)

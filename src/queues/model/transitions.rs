@@ -138,11 +138,11 @@ impl Queue {
             JobChange::Retry { due, attempt, error }
                 if has_token && is_time(due) && error.len() <= MAX_ERROR && job.may_retry(attempt) =>
             {
-                let has_missed = job.has_missed(at);
+                // A missed run is counted by `begin_nack`, or was counted when the next run was prepared.
+                let is_counted = job.has_missed(at) || self.is_prepared(slot, at);
                 self.begin_nack(slot, at, attempt == Attempt::Free, error);
                 if attempt == Attempt::Last {
-                    // If the lease of the last attempt had expired, `begin_nack` has counted the missed run.
-                    if !has_missed {
+                    if !is_counted {
                         increment(&mut self.rare_counters.missed);
                     }
                     self.prepare_occurrence(slot, at, due);

@@ -7,8 +7,8 @@ use super::{STATE, TIMER, update, update_and_wake};
 use crate::base::db_key::{DbKey, DbKeyRef};
 use crate::base::time::{Micros, Millis};
 use crate::error::Error;
-use crate::queues::OpenQueue;
-use crate::queues::claiming::{ClaimRequest, claim, reply_nothing, settle_rates};
+use crate::queues::claiming::{ClaimRequest, claim, prepare_claim, reply_nothing};
+use crate::queues::{OpenQueue, QueueValue};
 use crate::server::blocking::{Blockable, Wait};
 use crate::server::events::ServerEvent;
 use crate::server::key::Writing;
@@ -66,18 +66,25 @@ fn check_due(ctx: &mut Context) {
 /// client that waits for it.
 ///
 /// `client` is the woken client that calls this function. Returns whether this client may claim now. Without `client`,
-/// returns false. Only a call without `client` may change the queue, by [`settle_rates`].
+/// returns false. Only a call without `client` may change the queue, by [`prepare_claim`].
 fn check_queue(ctx: &mut Context, key: Str<'_>, clock: Micros, client: Option<Client>) -> bool {
     let now = clock / 1000;
     STATE.with(ctx, |state| state.stats.checks += 1);
-    let (next, is_unsettled) = match OpenQueue::open_notouch(ctx, key) {
-        Ok(open) => (open.queue().next_claimable(now), client.is_none() && open.queue().needs_settling(now)),
+    let (next, is_unprepared) = match OpenQueue::open_notouch(ctx, key) {
+        // A woken client must get a job. So another check must first carry out the declaration.
+        Ok(open) if client.is_some() && open.queue().is_declaration_due(now) => (Some(now + 1), false),
+        Ok(open) => {
+            open.stored().into_iter().for_each(QueueValue::note_use);
+            let queue = open.queue();
+            let is_unprepared = client.is_none() && (queue.needs_settling(now) || queue.is_declaration_due(now));
+            (queue.next_claimable(now), is_unprepared)
+        }
         Err(_) => (None, false),
     };
-    let is_ready = is_unsettled || next == Some(now);
+    let is_ready = is_unprepared || next == Some(now);
     let allowed = is_ready && ctx.may_serve(key);
-    if is_unsettled && allowed {
-        settle_rates(ctx, key, clock);
+    if is_unprepared && allowed {
+        prepare_claim(ctx, key, now);
         return false;
     }
     let next = if is_ready { Some(now) } else { next };

@@ -76,6 +76,7 @@ fn every_part_of_a_header_is_checked() {
     assert_eq!(changed(0, 2), Some(DecodeError::Format { found: 2, oldest: 1, newest: 1 }));
     assert_eq!(changed(1, 3), Some(SCHEMA));
     assert_eq!(changed(2, 2), Some(TOO_MANY));
+    assert_eq!(changed(2, i64::MAX as u64 + 1), Some(SCHEMA), "a KEEP that ZLB.CREATE refuses");
     assert_eq!(changed(3, 0), Some(SCHEMA));
     assert_eq!(changed(3, 65), Some(SCHEMA));
     assert_eq!(changed(3, u64::MAX), Some(SCHEMA));

@@ -9,7 +9,7 @@ const START: Millis = 1_767_225_600_000;
 
 fn assess(limit: u64, window: Millis, now: Millis, cost: u64, stored: Option<Count>) -> FixedCheck {
     FixedCheck::new(
-        Call { policy: Policy { algorithm: Algorithm::Fixed, limit, window, precision: 1 }, now, cost },
+        Call { policy: Policy { algorithm: Algorithm::Fixed, limit, window, precision: None }, now, cost },
         stored,
     )
 }

@@ -8,7 +8,7 @@ const START: Millis = 1_767_225_600_000;
 
 fn assess(limit: u64, window: Millis, now: Millis, cost: u64, stored: Option<Level>) -> LeakyCheck {
     LeakyCheck::new(
-        Call { policy: Policy { algorithm: Algorithm::Leaky, limit, window, precision: 1 }, now, cost },
+        Call { policy: Policy { algorithm: Algorithm::Leaky, limit, window, precision: None }, now, cost },
         stored,
     )
 }

@@ -109,9 +109,11 @@ impl Reference {
         self.0 = found.into_iter().collect();
     }
 
-    fn comes_back(policy: Policy, now: Millis) -> Millis {
+    fn comes_back(&self, policy: Policy, now: Millis) -> Millis {
         let exact = now + policy.window;
-        if exact.is_multiple_of(policy.precision) { exact } else { exact - exact % policy.precision + policy.precision }
+        let is_exact = policy.limit <= 100 && self.in_use(now) <= 100;
+        let precision = policy.precision.unwrap_or(if is_exact { 1 } else { policy.window.div_ceil(100) });
+        if exact.is_multiple_of(precision) { exact } else { exact - exact % precision + precision }
     }
 
     fn in_use(&self, now: Millis) -> u64 {
@@ -130,7 +132,7 @@ impl Reference {
     }
 
     fn call(&mut self, policy: Policy, now: Millis, cost: u64, force: bool) -> Verdict {
-        let until = Reference::comes_back(policy, now);
+        let until = self.comes_back(policy, now);
         for (at, _) in &mut self.0 {
             *at = (*at).min(until);
         }
@@ -164,7 +166,12 @@ impl Reference {
 const START: Millis = 1_767_225_600_000;
 
 fn sliding(limit: u64, window: Millis, precision: Millis) -> Policy {
-    Policy { algorithm: Algorithm::Sliding, limit, window, precision }
+    Policy { algorithm: Algorithm::Sliding, limit, window, precision: Some(precision) }
+}
+
+/// A policy with the default precision.
+fn default(limit: u64, window: Millis) -> Policy {
+    Policy { algorithm: Algorithm::Sliding, limit, window, precision: None }
 }
 
 #[test]
@@ -188,14 +195,40 @@ fn five_in_a_window_then_none_until_the_first_comes_back() {
 fn the_default_grid_bounds_the_slots_and_the_delay() {
     for limit in [101, 1000, 1_000_000, MAX_UNITS] {
         for window in [1, 99, 150, 1000, 60_000, 86_400_000, 60_000_000_000] {
-            let precision = default_precision(limit, window);
-            let policy = sliding(limit, window, precision);
+            let policy = default(limit, window);
+            let precision = policy.precision_at(0);
             let live = usize::try_from(limit.min(window / precision + 1)).unwrap();
-            assert!(policy.room_for(live + 2) <= 104, "{window}");
+            assert!(policy.room_for(live + 2, precision) <= 104, "{window}");
             assert!((precision - 1) * 100 <= window, "at most 1 % late: {window}");
         }
     }
-    assert_eq!(default_precision(100, 86_400_000), 1);
+    assert_eq!(default(100, 86_400_000).precision_at(100), 1);
+}
+
+/// A service watches a limit before it enforces it (FORCE).
+#[test]
+fn forced_calls_of_a_small_limit_leave_a_bounded_number_of_slots() {
+    let (mut key, policy) = (Key::default(), default(10, 86_400_000));
+    for call in 0..20_000 {
+        assert!(key.call(policy, START + call * 10, 1, true).allowed);
+        assert!(key.slots() <= 408, "{} slots after {call} calls", key.slots());
+    }
+    let usage = usage(key.ring().unwrap(), START + 200_000).unwrap();
+    assert!(usage.units == Some(20_000) && usage.slots <= 202, "{usage:?}");
+}
+
+/// One process of a service has a limit of 100 or less, another has a higher limit.
+#[test]
+fn denied_calls_of_a_lower_limit_add_no_slots() {
+    let (mut key, high, low) = (Key::default(), default(1_000_000, 86_400_000), default(100, 86_400_000));
+    key.check(high, START, 1000);
+    for call in 0..20_000 {
+        let before = key.0.clone();
+        assert!(!key.check(low, START + call * 10, 1).allowed);
+        assert!(call == 0 || key.0 == before, "a denied call writes");
+        key.check(high, START + call * 10 + 5, 1);
+        assert!(key.slots() <= 104, "{} slots after {call} calls", key.slots());
+    }
 }
 
 #[test]
@@ -236,8 +269,13 @@ fn calls(costs: impl Strategy<Value = u64>) -> impl Strategy<Value = Vec<Step>> 
 }
 
 fn policies() -> impl Strategy<Value = Vec<Policy>> {
-    let policy = (1_u64..40, 1_u64..800, any::<bool>())
-        .prop_map(|(limit, window, coarse)| sliding(limit, window, if coarse { window.div_ceil(7) } else { 1 }));
+    let limits = prop_oneof![4 => 1_u64..40, 1 => 90_u64..300];
+    let windows = prop_oneof![4 => 1_u64..800, 1 => 800_u64..20_000];
+    let policy = (limits, windows, 0..3).prop_map(|(limit, window, kind)| match kind {
+        0 => sliding(limit, window, window.div_ceil(7)),
+        1 => sliding(limit, window, 1),
+        _ => default(limit, window),
+    });
     prop::collection::vec(policy, 1..4)
 }
 
@@ -311,7 +349,7 @@ proptest! {
             key.check(*which.get(&policies), now, cost);
         }
         if let Some(wait @ 1..) = key.check(policy, now, cost).retry_after {
-            prop_assert!(wait > 0 && wait <= Reference::comes_back(policy, now) - now);
+            prop_assert!(wait > 0 && wait <= policy.window + policy.precision_at(u64::MAX));
             prop_assert!(!key.clone().check(policy, now + wait - 1, cost).allowed);
             prop_assert!(key.check(policy, now + wait, cost).allowed);
         }

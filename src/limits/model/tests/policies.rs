@@ -136,7 +136,7 @@ fn policies(algorithm: Algorithm) -> impl Strategy<Value = Vec<Policy>> {
         limit,
         window,
         // Most limits are exact.
-        precision: if grid < 3 { window.div_ceil(grid + 3) } else { 1 },
+        precision: Some(if grid < 3 { window.div_ceil(grid + 3) } else { 1 }),
     });
     prop::collection::vec(policy, 2..=4)
 }
@@ -144,7 +144,7 @@ fn policies(algorithm: Algorithm) -> impl Strategy<Value = Vec<Policy>> {
 fn time_back(policy: Policy, now: Millis) -> Millis {
     match policy.algorithm {
         Algorithm::Fixed => (now / policy.window + 1) * policy.window,
-        _ => (now + policy.window).next_multiple_of(policy.precision),
+        _ => (now + policy.window).next_multiple_of(policy.precision.expect("a precision")),
     }
 }
 

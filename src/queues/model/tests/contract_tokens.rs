@@ -229,6 +229,39 @@ fn a_late_nack_of_a_recurring_job_is_about_the_attempt_itself() {
     pair.check();
 }
 
+/// The lease of the last attempt has expired, and a command has already prepared the next run.
+#[test]
+fn a_late_end_of_a_missed_run_neither_skips_the_next_run_nor_repeats_the_missed_one() {
+    let recurring = |p: &mut Push<'_>| (p.max_attempts, p.every) = (Some(1), Some(100));
+    for by_declaration in [true, false] {
+        let mut pair = Pair::new();
+        ["a", "b", "c", "d"].into_iter().for_each(|id| pair.job_with(0, id, 0, recurring));
+        let tokens = ["a", "b", "c", "d"].map(|id| pair.take(0, 10, id));
+        for id in ["a", "b", "c", "d"] {
+            if by_declaration {
+                let mut push = Push { payload: b"new", id: Some(id.as_bytes()), due: 5, ..Push::default() };
+                recurring(&mut push);
+                assert!(pair.declare(5, false, &push));
+            } else {
+                assert!(pair.reschedule(15, id, None, Some(1)));
+            }
+        }
+        pair.keep_up(15);
+        let due = |pair: &Pair, id: &str| pair.primary.get(20, id.as_bytes()).map(|job| (job.state, job.time));
+        let next = Some((State::Delayed, 100));
+        assert!(["a", "b", "c", "d"].iter().all(|id| due(&pair, id) == next));
+        assert!(pair.ack(20, "a", tokens[0]));
+        assert_eq!(due(&pair, "a"), next);
+        assert_eq!(pair.nack(20, "b", tokens[1], Fate::Default), Some(Some(100)));
+        assert_eq!(due(&pair, "b"), next);
+        let free = NackOptions { is_free: true, error: b"" };
+        assert_eq!(pair.nack_with(20, "c", tokens[2], Fate::Default, free), Some(Some(20)), "it never happened");
+        assert_eq!(pair.nack(20, "d", tokens[3], Fate::Dead), Some(None));
+        assert_eq!(pair.primary.stats(20).totals.missed, 4, "each run is missed once");
+        pair.check();
+    }
+}
+
 #[test]
 fn a_late_ack_does_not_take_a_missed_occurrence_back() {
     let mut pair = Pair::new();

@@ -4,7 +4,7 @@ use super::super::groups::MAX_COUNTED;
 use super::super::groups::times::WORKED_OUT;
 use super::super::manage::MAX_CONFIG_UPDATES;
 use super::super::wake::CLEARED_AFTER;
-use super::super::{Fate, NackOptions, Push, Queue, Rate, Settings, State};
+use super::super::{Fate, JobFilter, NackOptions, Push, Queue, Rate, Settings, State};
 use super::{Pair, decoded, encoded, rebuilt};
 use crate::server::counting;
 
@@ -550,4 +550,19 @@ fn an_ordered_group_opens_after_a_restart_when_it_opened_before() {
     let loaded = rebuilt(&pair.primary);
     loaded.check();
     assert_eq!(loaded.next_claimable(1000), Some(2000));
+}
+
+/// An idle group still has taken units of GROUPRATE. No job of this group comes in between.
+#[test]
+fn a_page_of_peek_begins_behind_any_job_if_only_one_group_has_jobs() {
+    let mut pair = Pair::configured(|s| s.group_rate = Some(Rate { limit: 100, window: 3_600_000 }));
+    pair.job_with(0, "b", 0, |p| p.group = b"b");
+    let token = pair.take(0, 10, "b");
+    assert!(pair.ack(1, "b", token));
+    for n in 0..1000 {
+        pair.job_with(2, &format!("{n:04}"), 2, |p| p.group = b"a");
+    }
+    let ready = JobFilter { state: State::Ready, group: None };
+    let behind = pair.primary.peek_after(3, ready, b"0900").map(|jobs| jobs.map(|job| job.id.to_vec()).next());
+    assert_eq!(behind.ok().flatten().as_deref(), Some(&b"0901"[..]));
 }

@@ -273,8 +273,16 @@ impl Model {
         }
     }
 
+    /// Whether the job waits for an occurrence after `after`.
+    fn is_prepared(&self, i: usize, after: u64) -> bool {
+        self.jobs[i].place != Where::Claimed && self.jobs[i].is_between(after) && self.jobs[i].time > after
+    }
+
     /// Returns the first occurrence after `after`, as a waiting declaration or the job itself has it.
     fn next_occurrence(&self, i: usize, after: u64) -> Option<u64> {
+        if self.is_prepared(i, after) {
+            return Some(self.jobs[i].time);
+        }
         let old = self.jobs[i].every;
         match (&self.jobs[i].declared, old) {
             (None, None) => None,
@@ -962,7 +970,8 @@ impl Model {
         let i = self.find_by_token(id, token)?;
         self.counters.nacked += 1;
         self.count_late(i, now);
-        let has_missed = self.jobs[i].has_missed(now);
+        let is_prepared = self.is_prepared(i, now);
+        let is_counted = self.jobs[i].has_missed(now) || is_prepared;
         let next = self.next_occurrence(i, now);
         self.count_expired_lease(i, now);
         let s = &self.settings;
@@ -985,7 +994,7 @@ impl Model {
         };
         match job.every {
             _ if fate == Fate::Dead => {}
-            _ if !job.exhausted() => {
+            _ if !job.exhausted() && (options.is_free || !is_prepared) => {
                 if let Some((declared, is_timed)) = job.declared.take() {
                     self.become_declared(i, now, declared, is_timed, due);
                 }
@@ -996,7 +1005,7 @@ impl Model {
             Some(_) => {
                 let due = next.expect("EVERY");
                 self.prepare_occurrence(i, now, due);
-                self.counters.missed += u64::from(!has_missed);
+                self.counters.missed += u64::from(!is_counted);
                 if self.settings.ordered {
                     self.jobs[i].seq = self.next_seq;
                     self.next_seq += 1;
@@ -1044,7 +1053,11 @@ impl Model {
         }
         let (back, after) = (self.jobs[i].due(now), self.due_after(i, now));
         let has_missed = self.jobs[i].has_missed(now);
-        let counts_from = |due| has_missed || self.jobs[i].every.is_none_or(|(_, anchor)| anchor == due);
+        let counts_from = |due| {
+            let job = &self.jobs[i];
+            let has_period = has_missed || job.every.is_none_or(|(_, anchor)| anchor == due);
+            has_period && (has_missed || job.ttl.is_none_or(|(ttl, expires)| expires == due + ttl))
+        };
         if due.is_none_or(|due| due == back && counts_from(due)) && priority.is_none_or(|p| p == self.jobs[i].priority)
         {
             return true;

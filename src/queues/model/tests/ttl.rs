@@ -242,3 +242,16 @@ fn a_job_without_a_ttl_takes_no_byte_for_it() {
     assert_eq!((without.0, with.0), ([8, 0], [8 + size_of::<Ttl>(), 1]));
     assert!(without.1 < with.1);
 }
+
+#[test]
+fn reschedule_to_the_present_due_time_restarts_a_ttl_that_counts_from_another_time() {
+    let mut pair = Pair::new();
+    pair.job_with(0, "a", 0, |p| p.ttl = Some(100));
+    let token = pair.take(0, 10, "a");
+    assert_eq!(pair.nack(5, "a", token, Fate::At(50)), Some(Some(50)));
+    let expires = |pair: &Pair| pair.primary.get(6, b"a").unwrap().ttl.unwrap().expires;
+    assert_eq!(expires(&pair), 100);
+    assert!(pair.reschedule(6, "a", Some(50), None));
+    assert_eq!(expires(&pair), 150);
+    pair.check();
+}
