@@ -107,7 +107,7 @@ impl<'c> Effects<'c> {
         }
     }
 
-    fn removal<'m>(&self, members: impl Iterator<Item = Str<'m>>)
+    pub fn removal<'m>(&self, members: impl Iterator<Item = Str<'m>>)
     where
         'c: 'm,
     {

@@ -229,10 +229,16 @@ impl<'k> ExpiringSet<'k, Writing> {
     }
 
     /// Makes the set an expiring set: adds the tag `zeitset:expiring` if it is missing, and commits the changes. Even
-    /// if a STORE command has copied the tag into the set, the tag now stays.
+    /// if a STORE command has copied the tag into the set, the tag now stays. Replicas wait for the removal of a copied
+    /// tag, so this function replicates the removal, and then the tag as a new member. In between, the set must have
+    /// another member on the replica, so that the key keeps its TTL.
     pub fn commit_adopted(mut self) -> &'k mut Context {
-        self.tag();
         let (database, name) = (self.ctx().database(), self.name);
+        if tracker::pending(self.ctx(), name) == Some(PendingTag::Copied) {
+            Effects::new(self.ctx(), name).removal([tag::name(self.ctx())].into_iter());
+            self.sign = Sign::Untagged;
+        }
+        self.tag();
         tracker::update(self.ctx(), |tracking| tracking.tagged(database, name.bytes()));
         self.commit()
     }

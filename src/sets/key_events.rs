@@ -13,9 +13,15 @@
 //! - A STORE command copies the tag into its result, which must stay an ordinary set. So the tag is removed.
 //!
 //! The server allows no write in a handler. So the handler notes the pending tag, and [`resolve_tags`] adds or removes
-//! the tag: from Redis 7.2 on right after the command, transaction or script, on Redis 7.0 within milliseconds. If the
-//! key is renamed or copied before that, the handlers note the tag for the new key. On a replica, the handlers also
-//! note tags that were removed or copied, but only commands from the master add or remove the tags.
+//! the tag: from Redis 7.2 on right after the command, transaction or script, on Redis 7.0 within milliseconds. On a
+//! replica, the handlers also note tags that were removed or copied, but only commands from the master add or remove the
+//! tags.
+//!
+//! If the key is renamed or moved before that, the handlers note the tag for the new key. An event of COPY or RESTORE
+//! does not name the source, so the handlers guess: a copy that looks like a set with a copied tag is taken for a copy of
+//! this set. A wrong guess makes the copy of an expiring set ordinary, and deletes no member. So there is no such guess
+//! for a set without its tag: the copy of an ordinary set that looks like it would get a tag, and lose members. Such
+//! copies are ordinary.
 
 use super::scan::SetKind;
 use super::sweeper::{resolve_soon, resolve_tags};
@@ -110,16 +116,21 @@ fn read<'c>(ctx: &'c mut Context, name: Str<'_>) -> Option<SortedSet<'c, Reading
 /// If not, this function reads the key in two cases:
 ///
 /// - During a first scan, the key may be an expiring set that the scan has not found yet.
-/// - If a STORE command has copied a tag that the module has not removed yet, the key may have this tag: a listener of
-///   another module may have moved the key between the two events of RENAME or MOVE.
+/// - If a listener of another module has moved a key between the two events of its RENAME or MOVE, a tag that a STORE
+///   command has copied may be in this key. This is the case if a key with such a tag is being moved, or if the tag is
+///   no longer where the tracker noted it.
 fn on_moved(ctx: &mut Context, event: &KeyEvent<'_>) {
-    let database = if event.kind == EventKind::MoveTo { database_of(ctx, event.key) } else { ctx.database() };
-    let (is_known, has_copied) = tracker::with(ctx, |tracking| {
-        let has_copied = tracking.has_copied();
-        (tracking.end_move(database, event.key.bytes()), has_copied)
-    });
-    if !is_known && (has_copied || tracker::is_first_scan(ctx)) {
-        inspect(ctx, event.key, has_copied);
+    let (database, tag) = (ctx.database(), tag::name(ctx));
+    let database = if event.kind == EventKind::MoveTo { database_of(ctx, event.key) } else { database };
+    let (is_known, is_copied_moving) =
+        tracker::with(ctx, |tracking| (tracking.end_move(database, event.key.bytes()), tracking.is_copied_moving()));
+    if is_known {
+        return;
+    }
+    let is_elsewhere = |set: Option<SortedSet<'_, Reading>>| set.is_none_or(|set| set.score(tag).is_none());
+    let is_copied = is_copied_moving || any_copied(ctx, database, is_elsewhere);
+    if is_copied || tracker::is_first_scan(ctx) {
+        inspect(ctx, event.key, is_copied);
     }
 }
 
@@ -233,24 +244,34 @@ fn inspect(ctx: &mut Context, name: Str<'_>, is_copied: bool) {
 }
 
 /// Whether COPY or RESTORE has written this key as a copy of a set whose tag must be removed. The event does not name
-/// the source, so this function compares the key with up to `SOME` of these sets: the numbers of members and the last
-/// members.
+/// the source, so this function compares the key with these sets: the numbers of members and the last members.
 fn is_copy_of_pending(ctx: &mut Context, name: Str<'_>) -> bool {
-    /// The maximum number of sets with which the key is compared.
-    const SOME: usize = 16;
-    let sources =
-        tracker::with(ctx, |tracking| if tracking.has_pending() { tracking.copied(SOME) } else { Vec::new() });
-    if sources.is_empty() {
+    if !tracker::with(ctx, |tracking| tracking.has_pending()) {
         return false;
     }
     let here = database_of(ctx, name);
     let ends = |set: &mut SortedSet<'_, Reading>| (set.len(), set.last().map(|last| last.member.bytes().to_vec()));
-    let copy = read(ctx, name).map(|mut set| ends(&mut set));
-    let is_same = |ctx: &mut Context, DbKey { database, name }: &DbKey| {
-        let source = OwnedStr::new(name);
-        ctx.select(*database) && read(ctx, source.as_str()).map(|mut set| ends(&mut set)) == copy
-    };
-    let is_found = sources.iter().any(|source| is_same(ctx, source));
+    let Some(copy) = read(ctx, name).map(|mut set| ends(&mut set)) else { return false };
+    // The copy may have replaced one of these sets, and would be compared with itself.
+    gone(ctx, here, name);
+    any_copied(ctx, here, |source| source.is_some_and(|mut source| ends(&mut source) == copy))
+}
+
+/// Whether `is_meant` is true of any set into which a STORE command has copied the tag and from which the module must
+/// still remove it. `is_meant` gets `None` if the key holds no sorted set. Selects the database `here` afterwards.
+///
+/// Reads at most `SOME` sets, because COPY, RESTORE, RENAME and MOVE call this function. If there are more, returns
+/// true: then the caller's key becomes ordinary, and no member is deleted.
+fn any_copied(ctx: &mut Context, here: i32, is_meant: impl Fn(Option<SortedSet<'_, Reading>>) -> bool) -> bool {
+    const SOME: usize = 16;
+    let keys = tracker::with(ctx, |tracking| tracking.copied(SOME + 1));
+    if keys.is_empty() || keys.len() > SOME {
+        return !keys.is_empty();
+    }
+    let is_any = keys.iter().any(|DbKey { database, name }| {
+        let name = OwnedStr::new(name);
+        ctx.select(*database) && is_meant(read(ctx, name.as_str()))
+    });
     ctx.select(here);
-    copy.is_some() && is_found
+    is_any
 }

@@ -41,7 +41,7 @@ pub fn start(ctx: &Context) {
     tracker::start(ctx, sweeper::run_slice);
 }
 
-/// Disarms the sweeper's timer, before the module is unloaded.
+/// Disarms the sweeper's timer and frees memory, before the module is unloaded.
 pub fn stop(ctx: &Context) {
-    tracker::stop(ctx);
+    tracker::unload(ctx);
 }

@@ -53,6 +53,14 @@ pub(super) fn stop(ctx: &Context) {
     set_timer(ctx, Alarm::Off);
 }
 
+/// Disarms the timer and forgets all sets, before the module is unloaded. Otherwise, their memory would never be freed.
+/// On systems that keep an unloaded library in memory, the module would know the sets when it is loaded again, although
+/// other keys may have their names by then.
+pub(super) fn unload(ctx: &Context) {
+    stop(ctx);
+    STATE.with(ctx, std::mem::take);
+}
+
 fn set_timer(ctx: &Context, alarm: Alarm) {
     TIMER.set(ctx, alarm);
 }

@@ -46,6 +46,19 @@ fn a_command_that_writes_to_the_set_converts_it() {
     }
 }
 
+/// Regression test: replicas kept the TTL of version 0.3, and the key would have died with it.
+#[test]
+fn a_command_that_replaces_the_only_member_removes_the_ttl_everywhere() {
+    let (server, mut c) = start_keeping_aof();
+    let plain = Server::builder().plain().replica_of(&server);
+    let mut all = lines("k", &MEMBERS[1..], 0);
+    all.extend([format!("ZEXP.ADD k AT 1 live {FAR}ms new"), "ZEXP.MEMBERS k".into()]);
+    let replies = at_once(&mut c, all);
+    assert!(replies.ends_with(" 1 ['new']]"), "{replies}");
+    assert_tagged(&mut c, "k");
+    assert_agree(&server, &[&plain]);
+}
+
 #[test]
 fn the_last_member_takes_the_key_with_it() {
     let (_server, mut c) = start();

@@ -1,7 +1,7 @@
 //! While a server has no expiring set, the module gets no events and so costs nothing. The first ZEXP command finds
 //! sets that already exist.
 
-use testkit::{Client, FAR, PATIENCE, Server, assert_drained, assert_tagged, eventually, plant, start};
+use testkit::{Client, FAR, PATIENCE, Server, TAG, assert_drained, assert_tagged, eventually, plant, start};
 
 /// Returns the payload of an expiring set with these members.
 fn dump(members: &[(&str, i64)]) -> Vec<u8> {
@@ -47,6 +47,24 @@ fn a_set_that_was_restored_is_one_for_the_very_command_that_is_the_first() {
         c.script(&[(command, expected)]);
         assert_drained(&mut c, "k", left);
     }
+}
+
+/// The command in the transaction begins the first scan. A set that the scan has not met yet is renamed while the module
+/// must still remove the tag from the result of ZUNIONSTORE.
+#[test]
+fn a_set_that_is_renamed_before_the_scan_has_met_it_stays_one_next_to_a_stored_result() {
+    let (_server, mut c) = start();
+    c.run("MULTI");
+    for key in ["k", "a", "b"] {
+        c.run(&format!("ZADD {key} -inf {TAG} 1000 dead {FAR} live"));
+    }
+    c.run_all(["ZEXP.CARD any", "ZUNIONSTORE stored 1 k", "RENAME a renamed", "MOVE b 9", "EXEC"]);
+    eventually(PATIENCE, "the result is ordinary", || c.reply("ZRANGE stored 0 -1") == "['dead' 'live']");
+    assert_drained(&mut c, "renamed", 1);
+    assert_tagged(&mut c, "renamed");
+    c.run("SELECT 9");
+    assert_drained(&mut c, "b", 1);
+    assert_tagged(&mut c, "b");
 }
 
 /// In whatever way the first expiring set was created, the module notices plain commands on it.

@@ -1,7 +1,8 @@
 //! The module is loaded into a running server and unloaded again. The data stay and remain usable.
 
 use testkit::{
-    Client, Dataset, FAR, NEVER, PATIENCE, Server, after_scan, assert_drained, assert_tagged, eventually, module, plant,
+    Client, Dataset, FAR, NEVER, PATIENCE, Server, TAG, after_scan, assert_drained, assert_tagged, command, eventually,
+    module, plant,
 };
 
 /// Starts a server without the module in its configuration. It keeps no AOF, because it could not load one with
@@ -108,6 +109,28 @@ fn it_can_be_unloaded_while_nothing_is_due_soon_and_takes_nothing_with_it() {
     let later = c.now() + 300;
     c.wait_until(later);
     c.script(&[("CONFIG GET zeitset.*", "[]"), ("PING", "+PONG")]);
+}
+
+/// The list of the expiring sets takes some 4 MB.
+#[test]
+fn unloaded_it_has_freed_the_memory_of_the_sets() {
+    const SETS: usize = 50_000;
+    let server = modular();
+    let mut c = server.client();
+    let name = "n".repeat(40);
+    let lines: Vec<_> = (0..SETS).map(|n| command(&format!("ZADD {name}{n} -inf {TAG} {FAR} m"))).collect();
+    lines.chunks(5000).for_each(|lines| drop(c.burst(lines)));
+    let used = |c: &mut Client| c.info_number("memory", "used_memory");
+    for round in 0..3 {
+        let before = used(&mut c);
+        load(&mut c);
+        eventually(PATIENCE, "all sets are found", || c.info_number("zeitset", "zeitset_sets_tracked") == SETS as i64);
+        let loaded = used(&mut c);
+        assert!(loaded > before + 3_000_000, "round {round}: from {before} to {loaded} bytes");
+        unload(&mut c);
+        let after = used(&mut c);
+        assert!(after < before + 1_000_000, "round {round}: from {before} to {after} bytes");
+    }
 }
 
 #[test]

@@ -110,6 +110,54 @@ fn within_asks_who_expires_soon() {
     ]);
 }
 
+/// Large offsets and counts, in a set that is no listpack and has expired members.
+#[test]
+fn limit_and_within_agree_with_zrangebyscore_far_into_a_set() {
+    let (_server, mut c) = start();
+    c.run("CONFIG SET zeitset.sweep no");
+    let (now, names) = (c.now(), (0..1500).map(|n| format!("m{n}")).collect::<Vec<_>>());
+    // The first 300 members have expired. The others expire a day apart, two at a time.
+    let at = |n: i64| if n < 300 { n } else { now + (n - 298) / 2 * 86_400_000 };
+    let members: Vec<_> = (0..).zip(&names).map(|(n, name)| (name.as_str(), at(n))).collect();
+    plant(&mut c, "k", &members);
+    for (within, until) in [("", "+inf".to_string()), ("WITHIN 12012h", (now + 12_012 * 3_600_000).to_string())] {
+        for offset in [0, 256, 257, 499, 500, 501, 600, 998, 999, 1000, 1001, 1199, 1200, i64::MAX] {
+            for count in [-1, 0, 1, 2, 300, 600, i64::MAX] {
+                let limit = format!("LIMIT {offset} {count}");
+                let expected = c.reply(&format!("ZRANGEBYSCORE k (300 {until} {limit}"));
+                c.script(&[(format!("ZEXP.MEMBERS k {within} {limit}"), expected)]);
+            }
+        }
+    }
+}
+
+/// ZRANGE is the command with which the module finds members by rank. Without it, only calls that skip few members, or
+/// return more than they skip, have a reply.
+#[test]
+fn members_are_found_by_rank_if_the_offset_exceeds_the_reply() {
+    let server = Server::builder().config("rename-command ZRANGE \"\"\nrename-command GET ZRANGE").start();
+    let mut c = server.client();
+    let names: Vec<_> = (0..1000).map(|n| format!("m{n:03}")).collect();
+    c.run(&format!("ZEXP.ADD k {}", testkit::pairs("1h", &names)));
+    c.run("ZEXP.ADD k 2h last");
+    for limit in ["990 -1", "501 500", "257 1", "600 -1 WITHIN 90m"] {
+        c.script(&[(format!("ZEXP.MEMBERS k LIMIT {limit}"), "!ERR server refused ZCOUNT or ZRANGE")]);
+    }
+    for (limit, found) in [
+        ("256 1", 1),
+        ("300 -1", 701),
+        ("500 1000", 501),
+        ("300 -1 WITHIN 90m", 700),
+        ("500 1000 WITHIN 90m", 500),
+        // No member matches, so none is read.
+        ("1001 -1", 0),
+        ("500 500 WITHIN 1s", 0),
+        ("600 0", 0),
+    ] {
+        assert_eq!(c.strings(&format!("ZEXP.MEMBERS k LIMIT {limit}")).len(), found, "{limit}");
+    }
+}
+
 #[test]
 fn withpttl_lists_flat_in_resp2_and_in_pairs_in_resp3() {
     let (server, mut c) = start();

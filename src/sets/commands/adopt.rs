@@ -61,6 +61,11 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
         Err(other) => return Err(other),
     }
     let mut set = ExpiringSet::adopt(ctx, key)?;
+    if set.members().next().is_none() {
+        // A STORE command has copied only the tag. When the module removes the tag, the key is gone.
+        set.ctx().reply_count(0);
+        return Ok(());
+    }
     let mut live = 0;
     let mut moved = Vec::new();
     for element in set.members() {

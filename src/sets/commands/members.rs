@@ -41,10 +41,8 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
             _ => return Err(Error::Syntax),
         }
     }
-    let until = match within {
-        None => f64::INFINITY,
-        Some(within) => time::to_score(after(now, within)?),
-    };
+    let within = within.map(|within| after(now, within)).transpose()?;
+    let until = within.map_or(f64::INFINITY, time::to_score);
     // As in ZRANGEBYSCORE, a negative offset returns nothing, and a negative count returns all.
     let (offset, count) = match limit {
         None => (0, usize::MAX),
@@ -54,24 +52,28 @@ pub fn run<'a>(ctx: &mut Context, arguments: &'a [Str<'a>]) -> Result<(), Error>
 
     // Skipping members is cheaper than a search by rank if the offset is small, and no dearer than the reply if the reply
     // is longer than the offset.
-    if offset <= FEW || offset < count {
-        let mut set = ExpiringSet::<Reading>::expiring(ctx, key)?;
-        let ctx = set.shared_ctx();
-        let live = set.live(offset, now, until).take(count);
-        let live = live.map(|element| (element.member, time::ceil_score(element.score).unwrap_or(time::MAX)));
-        reply(ctx, now, with_ttl, live);
-        return Ok(());
+    if offset > FEW {
+        let (first, live) = ExpiringSet::counted(ctx, key, now, |set, live| (set.first_live_rank(live), live))?;
+        let later = if let Some(until) = within { ctx.count_above(key, until)? } else { 0 };
+        let skipped = offset as u64;
+        let found = live.saturating_sub(later).saturating_sub(skipped).min(count as u64);
+        if found < skipped {
+            let from = first + skipped;
+            let members = if found == 0 { Vec::new() } else { ctx.members_at(key, from, from + found - 1)? };
+            let set = ExpiringSet::<Reading>::expiring(ctx, key)?;
+            let needs_expiry = with_ttl || within.is_some();
+            let expiry =
+                |member: &OwnedStr| if needs_expiry { set.live_until(member.as_str(), now) } else { Some(time::MAX) };
+            let members = members.into_iter().filter_map(|member| expiry(&member).map(|expiry| (member, expiry)));
+            reply(set.shared_ctx(), now, with_ttl, members.take_while(|(_, expiry)| time::to_score(*expiry) <= until));
+            return Ok(());
+        }
     }
-    let (first, live) = ExpiringSet::counted(ctx, key, now, |set, live| (set.first_live_rank(live), live))?;
-    let offset = offset as u64;
-    let count = (count as u64).min(live.saturating_sub(offset));
-    let members =
-        if count == 0 { Vec::new() } else { ctx.members_at(key, first + offset, first + offset + count - 1)? };
-    let set = ExpiringSet::<Reading>::expiring(ctx, key)?;
-    let needs_expiry = with_ttl || within.is_some();
-    let expiry = |member: &OwnedStr| if needs_expiry { set.live_until(member.as_str(), now) } else { Some(time::MAX) };
-    let members = members.into_iter().filter_map(|member| expiry(&member).map(|expiry| (member, expiry)));
-    reply(set.shared_ctx(), now, with_ttl, members.take_while(|(_, expiry)| time::to_score(*expiry) <= until));
+    let mut set = ExpiringSet::<Reading>::expiring(ctx, key)?;
+    let ctx = set.shared_ctx();
+    let live = set.live(offset, now, until).take(count);
+    let live = live.map(|element| (element.member, time::ceil_score(element.score).unwrap_or(time::MAX)));
+    reply(ctx, now, with_ttl, live);
     Ok(())
 }
 

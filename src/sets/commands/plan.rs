@@ -90,16 +90,20 @@ impl<'a> Plan<'a> {
         })
     }
 
+    /// Puts all members first, and then removes members, which is also the order of replication. In the order of the
+    /// arguments, a removal could empty a set that has no tag, so that the key would lose its TTL.
     pub fn carry_out<'k>(self, mut set: ExpiringSet<'k, Writing>)
     where
         'a: 'k,
     {
-        for PlannedMember { member, before, after } in self.steps {
-            match after {
-                _ if before == after => {}
-                Some(expiry) => set.put(MemberName::Argument(member), time::to_score(expiry)),
-                None => set.remove(MemberName::Argument(member)),
+        let changed = || self.steps.iter().filter(|step| step.before != step.after);
+        for step in changed() {
+            if let Some(expiry) = step.after {
+                set.put(MemberName::Argument(step.member), time::to_score(expiry));
             }
+        }
+        for step in changed().filter(|step| step.after.is_none()) {
+            set.remove(MemberName::Argument(step.member));
         }
         set.commit();
     }

@@ -29,7 +29,7 @@ pub enum PendingTag {
 #[derive(Default)]
 pub struct PendingTags {
     tags: BTreeMap<Box<[u8]>, PendingTag>,
-    /// The keys in `tags` with [`PendingTag::Copied`]. A separate collection, because each RENAME and COPY reads it.
+    /// The keys in `tags` with [`PendingTag::Copied`]. A separate collection, because RENAME and COPY read it.
     copied: BTreeSet<Box<[u8]>>,
 }
 
@@ -136,10 +136,9 @@ impl Tracking {
         all.take(most).map(|(number, key)| DbKey::new(number, key)).collect()
     }
 
-    /// Whether there is a key into which a STORE command has copied the tag, and from which the module must still
-    /// remove it. Includes keys that are being renamed or moved.
-    pub fn has_copied(&self) -> bool {
-        self.moving.iter().any(|moved| moved.pending == Some(PendingTag::Copied)) || !self.copied(1).is_empty()
+    /// Whether a key into which a STORE command has copied the tag is being renamed or moved.
+    pub fn is_copied_moving(&self) -> bool {
+        self.moving.iter().any(|moved| moved.pending == Some(PendingTag::Copied))
     }
 
     /// Notes that the key with the old name `key` is being renamed or moved. [`end_move`](Tracking::end_move) gets the

@@ -164,7 +164,7 @@ fn a_sorted_set_that_only_looks_like_ours_breaks_nothing() {
             exercise(&mut run.random, &mut c, &of);
         }
         // If the members of a payload are not in order, or a score is not a number, the position of a new member depends
-        // on the order of the commands, and the module replicates additions before removals. A range then removes other
+        // on the order of the additions, and the module replicates the tag before the members. A range then removes other
         // members on the replica. On a large set of this kind, a server without the module crashes.
         let place = |(member, score): &(&[u8], &str)| (score.parse::<f64>().unwrap_or(f64::NAN), member.to_vec());
         let has_order = entries.is_sorted_by(|one, next| place(one) <= place(next))

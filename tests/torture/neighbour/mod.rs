@@ -233,6 +233,30 @@ fn a_set_is_known_at_its_new_name_whatever_moves_in_the_middle_of_a_rename() {
     }
 }
 
+/// Between the two events of RENAME, the neighbour moves the result of a STORE command again. The module removes the
+/// copied tag there, too, and deletes no member.
+#[test]
+fn a_copied_tag_is_removed_wherever_its_key_moves_in_the_middle_of_a_rename() {
+    let (_server, mut c) = start();
+    c.run("ZEXP.ADD set 1w a");
+    c.run("ZADD plain 1 x");
+    for (meanwhile, database) in [("RENAME new further", 0), ("MOVE new 5", 5)] {
+        c.run(&format!("EVIL.ONCE rename_from {meanwhile}"));
+        let script = "redis.call('ZUNIONSTORE', 'stored', 2, 'set', 'plain') redis.call('RENAME', 'stored', 'new')";
+        c.call(redis::cmd("EVAL").arg(script).arg(0));
+        assert_eq!(c.int("EVIL.OFF"), 1, "{meanwhile}");
+        c.run(&format!("SELECT {database}"));
+        let key = meanwhile.rsplit(' ').next().filter(|_| database == 0).unwrap_or("new");
+        let ordinary = (format!("ZRANGE {key} 0 -1"), "['x' 'a']");
+        eventually(PATIENCE, "the tag is removed", || c.reply(&ordinary.0) == ordinary.1);
+        c.run("SELECT 0");
+        after_scan(&mut c);
+        c.run(&format!("SELECT {database}"));
+        c.script(&[ordinary]);
+        c.run("SELECT 0");
+    }
+}
+
 /// Whenever the module removes a copied tag, the neighbour copies it again. From Redis 7.2 on, the module removes the tag
 /// in a job after the command.
 #[test]

@@ -253,15 +253,15 @@ fn a_copied_tag_counts_while_its_key_is_moving() {
     let mut tracking = Tracking::default();
     tracking.note_pending(0, b"a", PendingTag::Copied);
     tracking.begin_move(0, b"a");
-    assert!(tracking.has_copied() && !tracking.has_pending());
+    assert!(tracking.is_copied_moving() && !tracking.has_pending());
     tracking.begin_move(0, b"b");
-    assert!(tracking.has_copied() && !tracking.end_move(0, b"c"));
+    assert!(tracking.is_copied_moving() && !tracking.end_move(0, b"c"));
     assert!(tracking.end_move(3, b"b"));
     assert_eq!((tracking.pending(3, b"b"), tracking.pending(0, b"c")), (Some(PendingTag::Copied), None));
     // The second event of a move never came.
     tracking.begin_move(3, b"b");
     tracking.end_all_moves();
-    assert!(!tracking.has_copied() && !tracking.end_move(0, b"d"));
+    assert!(!tracking.is_copied_moving() && !tracking.end_move(0, b"d"));
 }
 
 #[test]
