@@ -127,12 +127,24 @@ impl From<redis::ParsingError> for Error {
 /// Codes of errors after which the same connection works: memory or disk is full, replicas are missing, a script runs.
 const REFUSALS: [&str; 4] = ["OOM", "MISCONF", "NOREPLICAS", "BUSY"];
 
-/// Codes of errors after a restart, a failover or the move of a slot. Another server may have the key now.
-const PASSING: [&str; 8] =
-    ["LOADING", "READONLY", "MASTERDOWN", "UNBLOCKED", "CLUSTERDOWN", "TRYAGAIN", "MOVED", "ASK"];
+/// Codes of permanent errors. All other codes are temporary: they may come from a proxy, or from a later server.
+const PERMANENT: [&str; 12] = [
+    "WRONGTYPE",
+    "NOTEXPIRING",
+    "NOTLIMIT",
+    "NOBOARD",
+    "BUSYKEY",
+    "QUEUEFULL",
+    "NOPERM",
+    "NOAUTH",
+    "WRONGPASS",
+    "NOPROTO",
+    "CROSSSLOT",
+    "EXECABORT",
+];
 
 /// The beginnings of permanent `ERR` errors. Other `ERR` errors are temporary, such as `max number of clients reached`.
-const LASTING: [&str; 11] = [
+const LASTING: [&str; 15] = [
     "unknown ",
     "wrong number ",
     "syntax error",
@@ -144,6 +156,10 @@ const LASTING: [&str; 11] = [
     "numkeys",
     "a key ",
     "precision ",
+    "number of keys ",
+    "worker name ",
+    "job id ",
+    "again requires ",
 ];
 
 impl Error {
@@ -160,14 +176,15 @@ impl Error {
         self.code().is_some_and(|code| REFUSALS.contains(&code.as_str()))
     }
 
-    /// Whether the error is temporary: Redis is away, is loading its data, or has no memory.
+    /// Whether the error is temporary: Redis is away, is loading its data, or has no memory. An error reply with an
+    /// unknown code is temporary.
     pub fn is_temporary(&self) -> bool {
         match self {
             Self::Server { code: Code::Err, message } => {
                 let text = message.to_ascii_lowercase();
                 !LASTING.iter().any(|start| text.starts_with(start))
             }
-            Self::Server { code, .. } => PASSING.contains(&code.as_str()) || self.is_refusal(),
+            Self::Server { code, .. } => !PERMANENT.contains(&code.as_str()),
             Self::Connection(error) => error.kind() != ErrorKind::InvalidClientConfig,
             Self::Timeout(_) => true,
             Self::CostTooHigh { .. } | Self::Argument(_) | Self::Payload(_) => false,
@@ -179,22 +196,27 @@ impl Error {
 mod tests {
     use super::*;
 
-    fn server(code: &str, message: &str) -> Error {
+    fn server(reply: &str) -> Error {
+        let (code, message) = reply.split_once(' ').unwrap_or((reply, ""));
         Error::Server { code: Code::of(code), message: message.into() }
     }
 
     #[test]
     fn lasting_errors_are_told_from_temporary_ones() {
-        for (code, message) in
-            [("LOADING", ""), ("OOM", "x"), ("MOVED", "1 h:1"), ("ERR", "max number of clients reached")]
-        {
-            assert!(server(code, message).is_temporary(), "{code}");
+        let temporary = ["LOADING", "OOM x", "MOVED 1 h:1", "ERR max number of clients reached", "ERR upstream", ""];
+        for reply in temporary.into_iter().chain(["upstream failure", "NEWCODE x", "NOSCRIPT", "-"]) {
+            assert!(server(reply).is_temporary(), "{reply}");
         }
-        for (code, message) in
-            [("WRONGTYPE", ""), ("NOPERM", ""), ("NOAUTH", ""), ("ERR", "unknown command 'ZQ.CLAIM'")]
-        {
-            assert!(!server(code, message).is_temporary(), "{code}");
+        let permanent = ["WRONGTYPE", "NOPERM", "NOAUTH", "CROSSSLOT", "EXECABORT", "ERR unknown command 'ZQ.CLAIM'"];
+        let of_the_module = [
+            "ERR worker name must have 1 to 255 bytes",
+            "ERR job ID must not be empty",
+            "ERR AGAIN requires a job ID",
+            "ERR Number of keys can't be greater than number of args",
+        ];
+        for reply in permanent.into_iter().chain(of_the_module) {
+            assert!(!server(reply).is_temporary(), "{reply}");
         }
-        assert!(server("BUSY", "").is_refusal() && !server("READONLY", "").is_refusal());
+        assert!(server("BUSY").is_refusal() && !server("READONLY").is_refusal());
     }
 }

@@ -7,6 +7,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// The largest number of milliseconds that the commands accept.
 const MAX_MS: u128 = (1 << 53) - 1;
 
+/// The longest wait of a worker. The server refuses due times above [`MAX_MS`], so it would refuse a longer wait.
+#[cfg(feature = "worker")]
+const LONGEST_MS: u128 = 1 << 52;
+
 /// A duration: a [`Duration`], a number of seconds, or text as in the commands (`"250ms"` `"1.5h"` `"7d"`).
 ///
 /// ```
@@ -25,9 +29,18 @@ pub struct Period(String);
 impl Period {
     /// Returns the milliseconds, rounded up. Fails if the text is no duration.
     pub fn millis(&self) -> Result<u64, Error> {
-        self.parse().filter(|ms| *ms <= MAX_MS).and_then(|ms| u64::try_from(ms).ok()).ok_or_else(|| {
-            Error::Argument(format!("expected a duration such as 30 (seconds), \"250ms\" or \"5m\", not {:?}", self.0))
-        })
+        self.parse().filter(|ms| *ms <= MAX_MS).and_then(|ms| u64::try_from(ms).ok()).ok_or_else(|| self.invalid())
+    }
+
+    /// Returns the duration in whole milliseconds, at most [`LONGEST_MS`]. Fails if the text is no duration.
+    #[cfg(feature = "worker")]
+    pub(crate) fn capped(&self) -> Result<Duration, Error> {
+        let ms = self.parse().and_then(|ms| u64::try_from(ms.min(LONGEST_MS)).ok());
+        ms.map(Duration::from_millis).ok_or_else(|| self.invalid())
+    }
+
+    fn invalid(&self) -> Error {
+        Error::Argument(format!("expected a duration such as 30 (seconds), \"250ms\" or \"5m\", not {:?}", self.0))
     }
 
     fn parse(&self) -> Option<u128> {

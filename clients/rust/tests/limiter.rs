@@ -1,6 +1,6 @@
 //! The limiter: decisions, header fields, remembered denials, units ahead, and Redis that is away.
 
-use super::support::{Proxy, connect, manager, until};
+use super::support::{Proxy, UPSTREAM, connect, manager, until};
 use std::time::Duration;
 use testkit::Server;
 use zeitset_client::{Algorithm, Error, Limiter, OnError, check_all, zrl};
@@ -163,6 +163,19 @@ async fn on_error_decides_while_redis_is_away() {
     proxy.follow(&server);
     until("the limiter is connected again", async || allow.check("ann", 1).await.is_ok_and(|d| d.error.is_none()))
         .await;
+}
+
+#[tokio::test]
+async fn an_unknown_error_code_counts_as_redis_away() {
+    let server = Server::start();
+    let proxy = Proxy::start(&server).await;
+    let redis = manager(&proxy).await;
+    let limiter = |on_error| Limiter::builder(redis.clone(), "api", "5/1m").on_error(on_error).build();
+    let [allow, raise] = [OnError::Allow, OnError::Raise].map(|on_error| limiter(on_error).expect("a limiter"));
+    proxy.set(UPSTREAM);
+    let decision = allow.check("ann", 1).await.expect("a decision");
+    assert!(decision.allowed && decision.error.is_some());
+    assert!(raise.check("ann", 1).await.is_err_and(|error| error.is_temporary()));
 }
 
 #[tokio::test]

@@ -1,13 +1,13 @@
 //! The worker: outcomes, retries, leases, stopping, recurring jobs, shards, clusters.
 
-use super::support::{Proxy, client, connect, until};
+use super::support::{PASS, Proxy, UPSTREAM, client, connect, until};
 use redis::AsyncCommands;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use testkit::{Cluster, PATIENCE, Server};
+use testkit::{Cluster, PATIENCE, Server, eventually};
 use tokio::sync::{mpsc, watch};
-use zeitset_client::{Code, Cron, Discard, Error, Event, Job, Place, Queue, Raw, Retry, State, Worker, zq};
+use zeitset_client::{Code, Cron, Discard, Error, Event, Job, Period, Place, Queue, Raw, Retry, State, Worker, zq};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -113,6 +113,108 @@ async fn each_outcome_has_its_command_and_its_event() {
     assert!((3_000_000..4_000_000).contains(&due), "the backoff of the worker is 2 h: {due}");
     let groups = queue.groups(20).await.expect("groups");
     assert!(groups.iter().all(|group| group.held_until_ms.is_some() == (group.name == "retries")), "{groups:?}");
+}
+
+/// An error whose text panics.
+#[derive(Debug)]
+struct Unspeakable;
+
+impl std::fmt::Display for Unspeakable {
+    fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        panic!("no words")
+    }
+}
+
+impl std::error::Error for Unspeakable {}
+
+/// A payload that panics while it is read.
+struct Fragile;
+
+impl<'de> serde::Deserialize<'de> for Fragile {
+    fn deserialize<D: serde::Deserializer<'de>>(_: D) -> Result<Self, D::Error> {
+        panic!("broken")
+    }
+}
+
+/// If a worker ended, the next one would get the same job when the lease expires, and end, too.
+#[tokio::test]
+async fn no_handler_ends_a_worker() {
+    let server = Server::start();
+    let queue = queue(&server).await;
+    for id in ["at once", "soon", "never", "panics", "unspeakable"] {
+        queue.push(&id.to_owned()).id(id).group(id).await.expect("a push");
+    }
+    Queue::<_, Raw>::new(connect(&server).await, "fragile").push(&Raw(b"1".to_vec())).id("x").await.expect("a push");
+    let log = Log::default();
+    let worker = Worker::new(client(&server), "q", |job: Job<String>| {
+        // This part runs before the first `await` of the handler.
+        assert_ne!(job.payload, "panics");
+        async move {
+            let error: Failure = match job.payload.as_str() {
+                "at once" if job.attempt() > 1 => return Ok(()),
+                "at once" => Retry::after(0).hold().into(),
+                "soon" => Retry::after("soon").free().into(),
+                "never" => Retry::after(Duration::MAX).hold().into(),
+                _ => Unspeakable.into(),
+            };
+            Err(error)
+        }
+    });
+    let worker = worker.and("fragile", async |_: Job<Fragile>| Ok::<(), Failure>(()));
+    let listener = log.listener();
+    let worker = worker.on_event(move |event| {
+        listener(event);
+        panic!("in on_event");
+    });
+    worker.backoff(|_| "2h").run_burst().await.expect("a run");
+    let mut lines = log.lines();
+    lines.sort();
+    let expected = [
+        "completed at once",
+        "dead x",
+        "discarded x",
+        "failed panics",
+        "failed soon",
+        "failed unspeakable",
+        "retried at once",
+        "retried never",
+    ];
+    assert_eq!(lines, expected);
+    let job = async |id| queue.get(id, None).await.expect("a reply").expect("a job").job;
+    for id in ["panics", "soon", "unspeakable"] {
+        let job = job(id).await;
+        assert_eq!((job.attempts, job.due_ms - job.failed_ms.expect("a failure")), (1, 7_200_000), "{id}");
+    }
+    assert!(job("panics").await.error.is_some_and(|error| error.starts_with("Panic: ")));
+    assert!(job("soon").await.error.is_some_and(|error| error.starts_with("Error: expected a duration such as ")));
+    assert_eq!(job("unspeakable").await.error.as_deref(), Some("Error: its text cannot be read"));
+    assert!(job("never").await.due_ms > 1 << 52);
+    let groups = queue.groups(20).await.expect("groups");
+    assert!(groups.iter().all(|group| group.held_until_ms.is_some() == (group.name == "never")), "{groups:?}");
+}
+
+#[tokio::test]
+async fn a_wait_that_is_no_duration_is_replaced_or_fails_the_job() {
+    let server = Server::start();
+    let queue = queue(&server).await;
+    let run = async |id: &str, change: fn(Worker) -> Worker| {
+        queue.push(&String::new()).id(id).await.expect("a push");
+        let worker = Worker::new(client(&server), "q", async |_: Job<String>| Err::<(), Failure>("no luck".into()));
+        change(worker).run_burst().await.expect("a run");
+        let job = queue.get(id, None).await.expect("a reply").expect("a job").job;
+        (job.error.expect("an error"), job.due_ms - job.failed_ms.expect("a failure"))
+    };
+    let no_luck = |wait| ("Error: no luck".to_owned(), wait);
+    assert_eq!(run("panics", |worker| worker.backoff(|_| -> Period { panic!("no wait") })).await, no_luck(1000));
+    assert_eq!(run("soon", |worker| worker.backoff(|_| "soon")).await, no_luck(1000));
+    assert_eq!(run("never", |worker| worker.backoff(|_| Duration::MAX)).await, no_luck(1 << 52));
+    assert_eq!(run("no limit", |worker| worker.timeout(Duration::MAX)).await, no_luck(1000));
+    let (error, wait) = run("late", |worker| worker.timeout_of(|_| Some("soon".into()))).await;
+    assert!(error.starts_with("Error: expected a duration such as ") && wait == 1000, "{error}");
+    let limit = run("lost", |worker| worker.timeout_of(|_| panic!("no limit"))).await;
+    assert_eq!(limit, ("Panic: no limit".to_owned(), 1000));
+    let worker = Worker::new(client(&server), "q", async |_: Job<String>| Ok::<(), Failure>(()));
+    assert!(matches!(worker.timeout("soon").run_burst().await, Err(Error::Argument(_))));
 }
 
 /// Other clients may push any bytes. Such a job must not keep the worker from its other jobs.
@@ -409,11 +511,41 @@ async fn a_permanent_error_stops_the_worker() {
     let worker = Worker::new(client(&server), "q", async |_: Job<String>| Ok::<(), Failure>(()));
     let error = worker.run().await.expect_err("the key holds a string");
     assert_eq!(error.code(), Some(&zeitset_client::Code::WrongType));
+    let worker = Worker::new(client(&server), "jobs", async |_: Job<String>| Ok::<(), Failure>(()));
+    let run = worker.name("x".repeat(256)).run();
+    let error = tokio::time::timeout(PATIENCE, run).await.expect("it does not reconnect").expect_err("a long name");
+    assert_eq!(error.code(), Some(&Code::Err));
     let plain = Server::builder().plain().start();
     let worker = Worker::new(client(&plain), "q", async |_: Job<String>| Ok::<(), Failure>(()));
     let stopped = worker.handle();
     stopped.stop();
     worker.run().await.expect("a worker that was stopped before returns at once");
+}
+
+#[tokio::test]
+async fn a_worker_reconnects_after_an_unknown_error_code() {
+    let server = Server::start();
+    let queue = queue(&server).await;
+    let proxy = Proxy::start(&server).await;
+    let worker = Worker::new(proxy.client(), "q", async |_: Job<String>| Ok::<(), Failure>(()));
+    let (told, mut tells) = mpsc::unbounded_channel();
+    let log = Log::default();
+    let listener = log.listener();
+    let worker = worker.lease("3s").on_event(move |event| match event {
+        Event::Disconnected(error) => drop(told.send(error)),
+        event => listener(event),
+    });
+    let mut handle = worker.handle();
+    let running = tokio::spawn(worker.run());
+    handle.wait_for(State::Running).await;
+    proxy.set(UPSTREAM);
+    let error = tells.recv().await.expect("the worker lives");
+    assert_eq!(error.code().map(Code::as_str), Some("upstream"));
+    proxy.set(PASS);
+    queue.push(&"x".into()).id("a").await.expect("a push");
+    log.has("completed a").await;
+    handle.stop();
+    running.await.expect("no panic").expect("a run");
 }
 
 #[tokio::test]
@@ -506,6 +638,33 @@ async fn a_recurring_job_has_one_next_run() {
     handle.stop();
     running.await.expect("no panic").expect("a run");
     assert!(Cron::new("never", "0 0 30 2 *", "UTC").is_err());
+}
+
+#[tokio::test]
+async fn a_recurring_run_that_ends_its_process_each_time_is_given_up() {
+    let server = Server::start();
+    let queue = queue(&server).await;
+    let mut redis = connect(&server).await;
+    queue.push(&"x".into()).id("killer").max_attempts(0).await.expect("a push");
+    let job = async || queue.get("killer", None).await.expect("a reply").expect("a job").job;
+    for attempt in 1..=2 {
+        // A worker claims the run, and its process ends. Its lease expires.
+        let claims = zq::claim(["q"], "1ms").query_async(&mut redis).await.expect("a claim");
+        assert_eq!((claims.len(), claims[0].attempt), (1, attempt));
+        until("the lease has expired", async || job().await.state == "ready").await;
+    }
+    let log = Log::default();
+    let ran = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&ran);
+    let worker = Worker::new(client(&server), "q", move |_: Job<String>| {
+        count.fetch_add(1, Ordering::SeqCst);
+        async { Ok::<(), Failure>(()) }
+    });
+    let cron = Cron::new("killer", "0 0 1 1 *", "UTC").expect("a time").max_attempts(2);
+    worker.cron(cron).on_event(log.listener()).run_burst().await.expect("a run");
+    assert_eq!((log.lines(), ran.load(Ordering::SeqCst)), (vec!["discarded killer".to_owned()], 0));
+    let next = job().await;
+    assert_eq!((next.state.as_str(), next.attempts), ("delayed", 0), "the next run waits");
 }
 
 /// What a version of a program says about its recurring job.
@@ -657,6 +816,69 @@ async fn in_a_cluster_a_worker_serves_all_slots_and_follows_a_moved_slot() {
     until("the moved shard is served, too", async || sum.load(Ordering::SeqCst) == 330).await;
     handle.stop();
     running.await.expect("no panic").expect("a run");
+}
+
+/// A claim in flight keeps room for its jobs. The timer of an earlier claim must not give this room to another slot, or
+/// the worker gets more jobs than it may run.
+#[tokio::test(start_paused = true)]
+async fn the_room_of_a_claim_is_not_given_away_by_an_earlier_one() {
+    // While this task blocks its thread, the clock of tokio stands still.
+    let (done, ends) = std::sync::mpsc::channel::<()>();
+    let frozen = tokio::task::spawn_blocking(move || ends.recv_timeout(PATIENCE));
+    let server = Server::builder().cluster().start();
+    let proxy = Proxy::start(&server).await;
+    let mut admin = server.client();
+    admin.run("CLUSTER ADDSLOTSRANGE 0 16383");
+    admin.run(&format!("CONFIG SET cluster-announce-port {}", proxy.port()));
+    eventually(PATIENCE, "the cluster is up", || admin.info_of("CLUSTER INFO")["cluster_state"] == "ok");
+    let push = |client: &mut testkit::Client, key: &str, id: &str| {
+        client.run(&format!("ZQ.PUSH {key} \"{id}\" ID {id}"));
+    };
+    for id in ["a1", "a2", "a3"] {
+        push(&mut admin, "{s:0}", id);
+    }
+    let (seen, mut seeing) = mpsc::unbounded_channel();
+    let (release, released) = watch::channel(0);
+    let place = Place::cluster([format!("redis://127.0.0.1:{}", proxy.port())]).expect("a cluster");
+    let worker = Worker::new(place, "s", move |job: Job<Raw>| {
+        let (seen, mut released) = (seen.clone(), released.clone());
+        async move {
+            seen.send(job.id().to_owned()).expect("the test waits");
+            let stage = if job.id() == "a1" { 1 } else { 2 };
+            released.wait_for(|released| *released >= stage).await.expect("the test lives");
+            Ok::<(), Failure>(())
+        }
+    });
+    let log = Log::default();
+    let worker = worker.shards(2).concurrency(2).on_event(log.listener());
+    let scenario = async {
+        let running = tokio::spawn(worker.run_burst());
+        let mut first = [seeing.recv().await, seeing.recv().await];
+        first.sort();
+        assert_eq!(first.map(Option::unwrap_or_default), ["a1", "a2"]);
+        tokio::time::advance(Duration::from_millis(150)).await;
+        proxy.hold("ZQ.CLAIM\r\n$1\r\n1\r\n$5\r\n{s:0}");
+        release.send_replace(1);
+        proxy.holds().await;
+        push(&mut admin, "{s:1}", "b1");
+        // The room was reserved 110 ms ago. A claim that has ended was sent 260 ms ago.
+        tokio::time::advance(Duration::from_millis(110)).await;
+        let mut redis = connect(&server).await;
+        for _ in 0..100 {
+            let _: String = redis::cmd("PING").query_async(&mut redis).await.expect("a reply");
+        }
+        proxy.release();
+        assert_eq!(seeing.recv().await.as_deref(), Some("a3"), "the claim in flight has the room");
+        release.send_replace(2);
+        running.await.expect("no panic").expect("a run");
+    };
+    tokio::select! {
+        () = scenario => drop(done),
+        _ = frozen => panic!("not within {PATIENCE:?}"),
+    }
+    let mut lines = log.lines();
+    lines.sort();
+    assert_eq!(lines, ["completed a1", "completed a2", "completed a3", "completed b1"], "no job was surplus");
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@
 //! chores first put off the run by an hour. The server refuses this for a claimed job.
 
 use super::calendar::Calendar;
+use super::job::Claim;
 use super::link::Link;
 use super::outcome::{Ending, Outcome, ack};
 use crate::commands::zq;
@@ -233,15 +234,21 @@ impl Chores {
         self.with_backoff.contains(key)
     }
 
+    fn cron(&self, key: &str, id: &[u8]) -> Option<&Cron> {
+        self.crons.get(key)?.iter().find(|cron| cron.name.as_bytes() == id)
+    }
+
+    /// Whether a claimed run of a recurring job has used up its attempts: each earlier attempt ended its process, or its
+    /// report got lost.
+    pub fn is_used_up(&self, key: &str, claim: &Claim) -> bool {
+        self.cron(key, &claim.id).is_some_and(|cron| claim.attempt > cron.max_attempts)
+    }
+
     /// Returns the outcome to report. If the outcome ends a run of a recurring job, adds a command that pushes the next
     /// run. The worker sends this command in one MULTI with the report.
     pub fn and_next(&self, mut outcome: Outcome, lease_ms: u64) -> Outcome {
         let job = &outcome.job;
-        let crons = self.crons.get(job.key());
-        let Some(cron) = crons.and_then(|crons| crons.iter().find(|cron| cron.name.as_bytes() == job.id_bytes()))
-        else {
-            return outcome;
-        };
+        let Some(cron) = self.cron(job.key(), job.id_bytes()) else { return outcome };
         let is_over = matches!(outcome.ending, Ending::Completed | Ending::Discarded);
         let has_failed = matches!(outcome.ending, Ending::Failed | Ending::Retried) && !outcome.is_free;
         let is_given_up = has_failed && job.attempt() >= cron.max_attempts;

@@ -10,7 +10,7 @@
 use super::cron::Chores;
 use super::job::{Cancelled, Claim, JobInfo, Origin};
 use super::link::{Link, Place};
-use super::outcome::{self, Ending, Failure, Outcome};
+use super::outcome::{self, Ending, Failure, Outcome, caught, default_backoff};
 use super::pump::{Claiming, Pump};
 use super::{Ended, Event, Handler, Options, Prepared, State, Stop, Worker};
 use crate::commands::zq;
@@ -103,10 +103,14 @@ pub(super) struct Engine {
 
 pub(super) async fn run(worker: Worker, is_burst: bool) -> Result<(), Error> {
     let keys = worker.keys()?;
-    let Worker { place, queues, options, state, stops, mut stopping } = worker;
+    let Worker { place, queues, mut options, state, stops, mut stopping } = worker;
     let (messages, mut received) = mpsc::unbounded_channel();
     let lease_ms = options.lease.millis()?;
     options.grace.millis()?;
+    if let Some(timeout) = options.timeout.take() {
+        timeout.capped()?;
+        options.timeout_of = Arc::new(move |_| Some(timeout.clone()));
+    }
     if lease_ms < 1 {
         return Err(Error::Argument("lease must be at least 1 ms".into()));
     }
@@ -254,7 +258,7 @@ impl Engine {
     }
 
     fn announce(&self, event: Event) {
-        (self.options.listener)(event);
+        let _ = caught(|| (self.options.listener)(event));
     }
 
     fn show_state(&self) {
@@ -342,16 +346,17 @@ impl Engine {
             pump.reserved = count;
             units.push(vec![pump.claim(self.lease, count, &self.options.name, None)]);
         }
-        let epoch = pump.epoch;
-        if count > 0 && self.pumps.len() > 1 {
-            self.spawn(async move {
-                tokio::time::sleep(PROMPT).await;
-                move |engine: &mut Self| engine.pumps[at].reserved = 0
-            });
-        }
+        let (epoch, messages) = (pump.epoch, self.messages.clone());
         self.spawn(async move {
             let sent = Instant::now();
-            let mut replies = link.request(units).await;
+            let mut request = std::pin::pin!(link.request(units));
+            let mut replies = match tokio::time::timeout(PROMPT, &mut request).await {
+                Ok(replies) => replies,
+                Err(_) => {
+                    let _ = messages.send(Box::new(move |engine| engine.pumps[at].reserved = 0));
+                    request.await
+                }
+            };
             let claimed = (count > 0).then(|| {
                 let jobs = match &mut replies {
                     Ok(replies) => read_one(replies.pop().unwrap_or_else(|| Err(unexpected()))),
@@ -446,6 +451,11 @@ impl Engine {
     /// Runs the handler. The lease began at `sent` or later.
     fn start(&mut self, at: usize, claim: Claim, sent: Instant) {
         let (origin, handler) = &self.handlers[&claim.key];
+        if self.pumps[at].chores.is_used_up(&origin.key, &claim) {
+            let text = "Error: given up: earlier attempts left no result".into();
+            let job = JobInfo::new(claim, Default::default(), origin);
+            return self.report(at, outcome::discarded(job, Duration::ZERO, text));
+        }
         let Prepared { job, run } = handler(claim, origin);
         let run = match run {
             Ok(run) => run,
@@ -454,17 +464,19 @@ impl Engine {
                 return self.report(at, outcome::discarded(job, Duration::ZERO, text));
             }
         };
-        let timeout = match job.timeout_ms() {
-            Some(ms) => Some(ms),
-            None => (self.options.timeout)(&job).and_then(|timeout| timeout.millis().ok()),
-        };
-        let info = Arc::clone(&job);
+        let (info, timeout_of) = (Arc::clone(&job), Arc::clone(&self.options.timeout_of));
         let run = async move {
-            let Some(ms) = timeout else { return run.await };
-            let result = tokio::time::timeout(Duration::from_millis(ms), run).await;
-            result.unwrap_or_else(|_| {
+            let timeout = match info.timeout_ms() {
+                Some(ms) => Some(Duration::from_millis(ms)),
+                None => {
+                    let own = timeout_of(&info).map(|timeout| timeout.capped()).transpose();
+                    own.map_err(|error| Stop::Failed("Error", error.into()))?
+                }
+            };
+            let Some(timeout) = timeout else { return run.await };
+            tokio::time::timeout(timeout, run).await.unwrap_or_else(|_| {
                 info.cancel(Cancelled::TimedOut);
-                Err(Stop::TimedOut(ms))
+                Err(Stop::TimedOut(timeout))
             })
         };
         #[cfg(feature = "tracing")]
@@ -512,8 +524,9 @@ impl Engine {
         let outcome = match stop {
             None => outcome::completed(job, ran),
             Some(Stop::Failed(kind, error)) => self.failed(at, job, ran, kind, &error),
-            Some(Stop::TimedOut(ms)) => {
-                self.failed(at, job, ran, "TimeoutError", &format!("ran longer than {ms}ms").into())
+            Some(Stop::TimedOut(timeout)) => {
+                let text = format!("ran longer than {}ms", timeout.as_millis());
+                self.failed(at, job, ran, "TimeoutError", &text.into())
             }
         };
         self.report(at, outcome);
@@ -525,7 +538,8 @@ impl Engine {
 
     fn failed(&self, at: usize, job: Arc<JobInfo>, ran: Duration, kind: &str, error: &Failure) -> Outcome {
         let has_backoff = self.pumps[at].chores.has_backoff(job.key());
-        let backoff = (!has_backoff).then(|| (self.options.backoff)(job.attempt()));
+        let own = || caught(|| (self.options.backoff)(job.attempt()).capped())?.ok();
+        let backoff = (!has_backoff).then(|| own().unwrap_or_else(|| default_backoff(job.attempt())));
         outcome::failed(job, ran, kind, error, backoff)
     }
 

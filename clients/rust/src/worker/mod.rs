@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::shards::keys_of;
 use crate::time::Period;
 use job::{Claim, Origin};
-use outcome::{Failure, default_backoff};
+use outcome::{Failure, caught, default_backoff};
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -94,7 +94,7 @@ pub struct Ended {
 enum Stop {
     /// The type of the error, and the error.
     Failed(&'static str, Failure),
-    TimedOut(u64),
+    TimedOut(Duration),
 }
 
 type Running = Pin<Box<dyn Future<Output = Result<(), Stop>> + Send>>;
@@ -114,7 +114,9 @@ struct Prepared {
 struct Options {
     concurrency: usize,
     lease: Period,
-    timeout: TimeoutOf,
+    /// The timeout of all jobs. It replaces `timeout_of`.
+    timeout: Option<Period>,
+    timeout_of: TimeoutOf,
     grace: Period,
     backoff: BackoffOf,
     name: String,
@@ -174,7 +176,8 @@ impl Worker {
         let options = Options {
             concurrency: 10,
             lease: "30s".into(),
-            timeout: Arc::new(|_| None),
+            timeout: None,
+            timeout_of: Arc::new(|_| None),
             grace: "20s".into(),
             backoff: Arc::new(|attempt| default_backoff(attempt).into()),
             name: format!("{}:{}", host(), std::process::id()),
@@ -196,16 +199,19 @@ impl Worker {
         F: Fn(Job<T>) -> R + Send + Sync + 'static,
         R: Future<Output = Result<(), E>> + Send + 'static,
     {
+        let handler = Arc::new(handler);
         let prepare = move |mut claim: Claim, origin: &Arc<Origin>| {
             let raw = std::mem::take(&mut claim.payload);
-            match read::<T>(&raw) {
+            let panicked = || Err(Error::Payload("the payload cannot be read: its type panicked".into()));
+            match caught(|| read::<T>(&raw)).unwrap_or_else(panicked) {
                 Err(error) => Prepared { job: JobInfo::new(claim, Default::default(), origin), run: Err(error) },
                 Ok((payload, header)) => {
                     let info = JobInfo::new(claim, header, origin);
                     let job = Job { payload, info: Arc::clone(&info) };
-                    let running = handler(job);
+                    let handler = Arc::clone(&handler);
                     let kind = std::any::type_name::<E>();
-                    let run = async move { running.await.map_err(|error| Stop::Failed(kind, error.into())) };
+                    // Calls the handler in its task, which catches its panics.
+                    let run = async move { handler(job).await.map_err(|error| Stop::Failed(kind, error.into())) };
                     Prepared { job: info, run: Ok(Box::pin(run)) }
                 }
             }
@@ -219,10 +225,12 @@ impl Worker {
         concurrency(jobs: usize = 20) { self.options.concurrency = jobs.max(1) }
         /// The lease of a job; 30 s by default. If the worker crashes, its jobs are due again after this time.
         lease(lease: impl Into<Period> = "1m") { self.options.lease = lease.into() }
-        /// How long the handler of a job may run; None: without limit.
+        /// How long the handler of a job may run; None: without limit. If this function panics, or returns no duration,
+        /// the job fails.
         timeout_of(timeout: impl Fn(&JobInfo) -> Option<Period> + Send + Sync + 'static
             = |job| (job.attempt() > 1).then(|| "1h".into())) {
-            self.options.timeout = Arc::new(timeout)
+            self.options.timeout = None;
+            self.options.timeout_of = Arc::new(timeout)
         }
         /// How long handlers may still run after the worker was told to stop; 20 s by default.
         grace(grace: impl Into<Period> = "1m") { self.options.grace = grace.into() }
@@ -240,7 +248,8 @@ impl Worker {
         cron(cron: Cron = Cron::new("report", "0 3 * * *", "Europe/Berlin")?) { self.options.crons.push(cron) }
         /// Whether SIGTERM and SIGINT stop the worker; true by default.
         signals(signals: bool = false) { self.options.signals = signals }
-        /// Calls a function for each event, for metrics and logs. The function must not block.
+        /// Calls a function for each event, for metrics and logs. The function must not block. The worker ignores its
+        /// panics.
         on_event(listener: impl Fn(Event) + Send + Sync + 'static = |event| println!("{event:?}")) { self.options.listener = Arc::new(listener) }
     }
 
@@ -248,13 +257,13 @@ impl Worker {
     /// not interrupted.
     ///
     #[doc = example!(worker "let worker = Worker::new(client, \"mails\", handler).timeout(\"1m\");\n# drop(worker);")]
-    pub fn timeout(self, timeout: impl Into<Period>) -> Self {
-        let timeout = timeout.into();
-        self.timeout_of(move |_| Some(timeout.clone()))
+    pub fn timeout(mut self, timeout: impl Into<Period>) -> Self {
+        self.options.timeout = Some(timeout.into());
+        self
     }
 
     /// The wait after a failed attempt, by the number of the attempt; 1 s, 2 s, 4 s … at most 1 h by default. The
-    /// BACKOFF of a queue replaces this wait.
+    /// BACKOFF of a queue replaces this wait. If this function panics, or returns no duration, the default wait applies.
     ///
     #[doc = example!(worker "let worker = Worker::new(client, \"mails\", handler).backoff(|attempt| if attempt < 3 { \"10s\" } else { \"1h\" });\n# drop(worker);")]
     pub fn backoff<P: Into<Period>>(mut self, backoff: impl Fn(u64) -> P + Send + Sync + 'static) -> Self {

@@ -5,6 +5,7 @@ use crate::commands::zq;
 use crate::time::Period;
 use redis::Cmd;
 use std::error::Error as StdError;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -68,25 +69,30 @@ pub(super) fn released(job: Arc<JobInfo>, ran: Duration) -> Outcome {
 }
 
 /// Returns the outcome of a failed job. `kind` is the type of the error. `backoff` is the worker's wait; None if the
-/// queue has a BACKOFF.
+/// queue has a BACKOFF. If the wait of a [`Retry`] is no duration, the job fails with this error instead.
 pub(super) fn failed(
     job: Arc<JobInfo>,
     ran: Duration,
     kind: &str,
     error: &Failure,
-    backoff: Option<Period>,
+    backoff: Option<Duration>,
 ) -> Outcome {
     let text = kept(kind, error.as_ref());
     if error.downcast_ref::<Discard>().is_some() {
         return discarded(job, ran, text);
     }
     let retry = error.downcast_ref::<Retry>();
+    let after = match retry.and_then(|retry| retry.after.as_ref()).map(Period::capped).transpose() {
+        Ok(after) => after,
+        Err(error) => return failed(job, ran, "Error", &error.into(), backoff),
+    };
     let mut call = nack(&job);
-    if let Some(wait) = retry.and_then(|retry| retry.after.clone()).or(backoff) {
+    if let Some(wait) = after.or(backoff) {
         call = call.delay(wait);
     }
-    if let Some(Retry { hold: true, after: Some(wait), .. }) = retry {
-        call = call.hold(wait.clone());
+    // The server refuses HOLD 0.
+    if let Some(wait) = after.filter(|wait| !wait.is_zero() && retry.is_some_and(|retry| retry.hold)) {
+        call = call.hold(wait);
     }
     let is_free = retry.is_some_and(|retry| retry.free);
     if is_free {
@@ -103,6 +109,11 @@ pub(super) fn discarded(job: Arc<JobInfo>, ran: Duration, text: String) -> Outco
     Outcome { is_dead: true, error: Some(text.into()), ..outcome(job, ran, Ending::Discarded, commands) }
 }
 
+/// Calls a function of the user in the loop of the worker. Returns None if the function panics.
+pub(super) fn caught<R>(function: impl FnOnce() -> R) -> Option<R> {
+    catch_unwind(AssertUnwindSafe(function)).ok()
+}
+
 /// Returns the type and the text of an error, at most 1,024 bytes. Does not cut within a character.
 pub(super) fn kept(kind: &str, error: &(dyn StdError + Send + Sync + 'static)) -> String {
     let kind = if error.is::<Retry>() {
@@ -114,7 +125,8 @@ pub(super) fn kept(kind: &str, error: &(dyn StdError + Send + Sync + 'static)) -
         let plain = kind.split('<').next().unwrap_or_default();
         if kind.contains("dyn ") { "Error" } else { plain.rsplit("::").next().unwrap_or_default() }
     };
-    let mut text = format!("{kind}: {error}");
+    let text = caught(|| error.to_string());
+    let mut text = format!("{kind}: {}", text.as_deref().unwrap_or("its text cannot be read"));
     text.truncate((0..=text.len().min(1024)).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default());
     text
 }
