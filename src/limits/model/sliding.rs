@@ -33,10 +33,11 @@ impl Policy {
     /// Returns the length of a new ring in which `slots` slots are in use. The ring gets `2 * slots` slots, so that it
     /// does not have to grow soon, but no more than this policy can use. If a change of the policy leaves more slots in
     /// use than the policy can use, the ring also gets `2 * slots`. The length is never larger than [`MAX_SLOTS`].
-    fn room_for(&self, slots: usize, precision: Millis) -> usize {
+    fn room_for(&self, slots: usize, in_use: u64) -> usize {
         // The ring needs one slot per unit or per multiple of the precision, the oldest slot, and one slot for the next
         // write.
-        let most = usize::try_from(self.limit.min(self.window / precision + 2) + 2).unwrap_or(MAX_SLOTS);
+        let most =
+            usize::try_from(self.limit.min(self.window / self.precision_at(in_use) + 2) + 2).unwrap_or(MAX_SLOTS);
         let room = if slots <= most { (2 * slots).min(most) } else { 2 * slots };
         room.min(MAX_SLOTS)
     }
@@ -94,7 +95,6 @@ fn in_use(ring: Option<(Ring<'_>, RingUsage)>) -> u64 {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SlidingCheck<'a> {
     call: Call,
-    precision: Millis,
     /// The time at which a unit taken now becomes available again. After [`settle`](Check::settle), no unit is in use
     /// any more at this time.
     until: Millis,
@@ -113,7 +113,7 @@ impl<'a> SlidingCheck<'a> {
         let ring = stored.map(parse).transpose()?;
         let precision = policy.precision_at(in_use(ring));
         let until = if precision == 1 { exact } else { exact.div_ceil(precision).saturating_mul(precision) };
-        Ok(SlidingCheck { call, precision, until: until.min(time::MAX), ring })
+        Ok(SlidingCheck { call, until: until.min(time::MAX), ring })
     }
 
     fn in_use(&self) -> u64 {
@@ -136,8 +136,7 @@ impl<'a> SlidingCheck<'a> {
         let (until, policy) = (self.until, &self.call.policy);
         let lifetime = Lifetime::lingering(until, policy.window);
         let Some((ring, usage)) = self.ring else {
-            let text =
-                ring::begin(self.call.now, RingSlot { at: until, taken: more }, policy.room_for(2, self.precision));
+            let text = ring::begin(self.call.now, RingSlot { at: until, taken: more }, policy.room_for(2, 0));
             return Update::Replace { text, lifetime };
         };
         let len = ring.len();
@@ -161,10 +160,8 @@ impl<'a> SlidingCheck<'a> {
             return Update::overwrite(ring.replace(age, slot), lifetime);
         }
         let needed = kept.len() + 2;
-        Update::Replace {
-            text: ring.rebuild(self.call.now, kept, slot, policy.room_for(needed, self.precision)),
-            lifetime,
-        }
+        let room = policy.room_for(needed, usage.units);
+        Update::Replace { text: ring.rebuild(self.call.now, kept, slot, room), lifetime }
     }
 }
 
