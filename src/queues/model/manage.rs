@@ -107,7 +107,7 @@ impl Queue {
         if settings.order() != old.order() {
             touched = self.len();
         } else if settings.of_groups() != old.of_groups() {
-            touched = self.groups.as_ref().map_or(0, |groups| groups.with_jobs());
+            touched = self.groups_with_jobs();
         }
         touched > MAX_CONFIG_UPDATES
     }

@@ -228,8 +228,7 @@ impl Queue {
 
     /// Whether the due times alone determine the serving order of a group, or of all jobs if `group` is `None`.
     fn is_served_by_time(&self, group: Option<&[u8]>) -> bool {
-        let with_jobs = self.groups.as_ref().map_or(0, |groups| groups.with_jobs());
-        (group.is_some() || with_jobs <= 1) && self.is_served_by_key()
+        (group.is_some() || self.groups_with_jobs() <= 1) && self.is_served_by_key()
     }
 
     fn in_serving_order(&self, now: Millis, group: Option<&[u8]>) -> Box<dyn Iterator<Item = u32> + '_> {

@@ -38,6 +38,11 @@ impl Queue {
         }
     }
 
+    /// Returns the number of groups with jobs, or 0 if the queue stores no groups. O(1).
+    pub(in crate::queues::model) fn groups_with_jobs(&self) -> usize {
+        self.groups.as_ref().map_or(0, |groups| groups.with_jobs())
+    }
+
     /// Lists the groups in the order of their names, after the name `after`. O(log n) per group.
     pub fn groups<'a>(&'a self, now: Millis, after: Option<&[u8]>) -> Box<dyn Iterator<Item = GroupView<'a>> + 'a> {
         let now = now.min(MAX_NOW);
